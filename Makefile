@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every target drives a tool of its own; running two at a time would only mix their output.
 .NOTPARALLEL:
-.PHONY: help demo demo-hdfs build test lint analyse sanitize sanitize-address sanitize-thread fuzz corpus format prose dist test-dist check-reproducible test-matrix test-backends clean
+.PHONY: help demo demo-hdfs build test lint analyse sanitize sanitize-address sanitize-thread fuzz corpus format docs prose dist test-dist check-reproducible test-matrix test-backends clean
 
 export CMAKE_CXX_COMPILER_LAUNCHER := ccache
 JOBS ?= $(shell nproc)
@@ -83,6 +83,7 @@ test: ## Build and run all tests: C++ (ctest), Python on real Spark clusters (py
 	  'Running the C++ tests' '$(CTEST)/cpp.xml --preset dev -j $$((2 * $(JOBS)))' \
 	  'Checking what the binaries show and need' '.venv/bin/python tools/checks/check_symbols.py .venv/lib/python*/site-packages/tfos/_*.so .venv/lib/python*/site-packages/tfos/bin/tfos build/dev/src/jvm/libtfos_jvm.so' \
 	  "Fetching Hadoop's jars for tests" '.venv/bin/python tools/yarn_cluster.py' \
+	  'Fetching Prometheus for tests' 'tools/fetch_prometheus.sh' \
 	  "Archiving Spark's classes" '.venv/bin/python tools/archive_spark_classes.py build/spark-classes.jsa' \
 	  'Running the Python tests' '$(PYTEST) --junitxml $(RESULTS)/python.xml tests/python $(PYTEST_ARGS)' \
 	  'Reporting' '.venv/bin/python tools/checks/report_tests.py $(RESULTS)/cpp.xml $(RESULTS)/python.xml'
@@ -141,6 +142,12 @@ format: ## Format the C++ and Python sources.
 	@tools/install_packages.sh analyse
 	@git ls-files '*.cc' '*.h' | xargs clang-format-16 -i
 	@tools/checks/lint.sh --fix
+
+docs: ## Make a site of the pages in build/site, which needs no network: open build/site/index.html.
+	@tools/steps.sh \
+	  'Making the Python environment .venv' 'tools/make_venv.sh' \
+	  'Making the site' 'NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict --quiet' \
+	  'Saying where it is' 'echo file://$(CURDIR)/build/site/index.html'
 
 prose: ## Check the English of pages, comments and docstrings (tools/checks/prose.toml has the rules).
 	@tools/steps.sh \

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "control/host/clusters/cluster_record.h"
 #include "control/messages/agent_messages.h"
 #include "control/messages/driver_messages.h"
 #include "control/messages/launch_messages.h"
@@ -122,6 +123,14 @@ std::vector<Seed> ControlSeeds() {
   AddMessages<LaunchEvent>("launch_event", seeds);
   AddMessages<NodeCommand>("node_command", seeds);
   AddMessages<NodeMessage>("node", seeds);
+  ClusterRecord record;
+  record.cluster_id = "0123456789abcdef";
+  record.endpoint = {.address = "127.0.0.1", .port = 41234};
+  seeds.push_back({"operate", "record", record.Serialize()});
+  seeds.push_back({"operate", "output", "node=1&after=17&lines=10&wait_ms=500"});
+  seeds.push_back({"operate", "stop", "by=alice@host-a&timeout_ms=60000"});
+  seeds.push_back(
+      {"operate", "thread", "12 (a) b) S 1 12 12 0 -1 4194560 1 2 3 4 250 50 7 8 20 0"});
   seeds.push_back({"roster", "steps", Steps()});
   seeds.push_back({"roster", "end", End()});
   seeds.push_back({"roster", "failure", Fail()});
@@ -132,6 +141,9 @@ std::vector<Seed> ControlSeeds() {
   seeds.push_back({"control_server", "asker",
                    "\x01GET /v1/status HTTP/1.1\r\n\r\nGET /v1/failure?wait_ms=10 HTTP/1.1\r\n"
                    "Connection: close\r\n\r\n"});
+  seeds.push_back({"control_server", "operator",
+                   "\x04POST /v1/stop?by=alice@host-a HTTP/1.1\r\n\r\nGET /v1/output?node=0 "
+                   "HTTP/1.1\r\nConnection: close\r\n\r\n"});
   seeds.push_back({"control_server", "browser",
                    "\x02"
                    "Cookie: a=b\r\nContent-Length: 0\r\n\r\n"});

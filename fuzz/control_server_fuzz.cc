@@ -1,6 +1,7 @@
-// What comes to the coordinator's port from those who have a key: an agent's WebSocket, a task's
-// and a browser's requests, and what an agent sends through a tunnel as TensorBoard's answer. The
-// first byte chooses; the rest comes over the connection. Whatever it is, the next one is served.
+// What comes to the coordinator's port from those who have a key: an agent's WebSocket, a task's,
+// a browser's and an operator's requests, and what an agent sends through a tunnel as TensorBoard's
+// answer. The first byte chooses; the rest comes over the connection. Whatever it is, the next one
+// is served.
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -51,6 +52,9 @@ class Service final : public ControlService {
     HttpAnswer answer;  // named: GCC 12 destroys aggregates in a co_return twice
     answer.body = target + query;
     co_return answer;
+  }
+  asio::awaitable<HttpAnswer> Post(std::string target, std::string query) override {
+    return Get(std::move(target), std::move(query));
   }
   Status OnMessage(AgentConnection& agent, std::string_view text) override {
     TFOS_RETURN_IF_ERROR(ParseMessage<AgentMessage>(text).status());
@@ -131,15 +135,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::string said(reinterpret_cast<const char*>(data + 1), size - 1);
   Port port;
-  if (data[0] % 4 == 0) {
+  if (data[0] % 5 == 0) {
     const auto agent = port.Member(kAgentProtocol, Purpose::kJoin);
     Say(*agent, std::string(kUpgrade) + said);
     Drain(*agent);
-  } else if (data[0] % 4 == 1) {
+  } else if (data[0] % 5 == 1) {
     const auto asker = port.Member(kAskProtocol, Purpose::kAsk);
     Say(*asker, said);
     Drain(*asker);
-  } else if (data[0] % 4 == 2) {
+  } else if (data[0] % 5 == 4) {
+    const auto user = port.Member(kOperateProtocol, Purpose::kOperate);
+    Say(*user, said);
+    Drain(*user);
+  } else if (data[0] % 5 == 2) {
     const auto browser = port.Browser();
     Say(*browser, "GET /v1/status HTTP/1.1\r\nAuthorization: Bearer " + port.key(Purpose::kRead) +
                       "\r\n" + said);

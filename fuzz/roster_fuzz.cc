@@ -104,6 +104,7 @@ class Coordinator {
               return roster_.Fail(node_id, failed.failure, now_);
             },
             [&](const Done&) { return roster_.Finish(node_id, now_); },
+            [&](const Answer&) { return Effects(); },
             [&](const UnknownMessage&) { return Effects(); },
             [&](const Register&) { return Effects(); },
         },

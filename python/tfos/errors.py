@@ -42,6 +42,11 @@ class ClusterTimeoutError(TfosError, TimeoutError):
     """Nodes did not do in time what was waited for; the message names each and its state."""
 
 
+class ClusterStoppedError(TfosError):
+    """Somebody has ended the cluster with ``tfos stop``; the message says who. It ended as
+    ``cluster.shutdown`` ends it, so what the programs save at their end is there."""
+
+
 class NodeFailedError(TfosError):
     """The cluster's first failure, with the remote traceback where there is one.
 

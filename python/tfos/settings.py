@@ -73,6 +73,14 @@ SETTINGS: tuple[Setting, ...] = (
         form="token",
     ),
     Setting(
+        "scrape.directory",
+        str,
+        "",
+        "",
+        "directory on the driver's host where each cluster has a file while it runs, for the "
+        "file_sd_configs of Prometheus; empty: none",
+    ),
+    Setting(
         "connect.lease",
         float,
         60.0,

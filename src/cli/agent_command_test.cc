@@ -47,6 +47,35 @@ TEST_F(AgentCommandTest, MetricsComeWithHeartbeats) {
   EXPECT_EQ(heartbeat["metrics"]["rows"], 12);
 }
 
+TEST_F(AgentCommandTest, PeopleGetTheNodesOutputAndItsStacks) {
+  RunProgram(R"(
+say('state', state='running')
+print('first', flush=True)
+while hear()['type'] != 'stacks': pass
+say('stacks', text='Thread 1\n')
+print('second', flush=True)
+forever()
+)");
+  const auto ask = [this](int number, const std::string& about, int after, int wait_ms) {
+    coordinator_.Send({{"type", "question"},
+                       {"number", number},
+                       {"about", about},
+                       {"after", after},
+                       {"lines", 5},
+                       {"wait_ms", wait_ms}});
+    return coordinator_.Await("answer");
+  };
+  EXPECT_EQ(ask(1, "output", 0, 10'000)["text"], "first\n");
+  const json stacks = ask(2, "stacks", -1, 0);
+  EXPECT_EQ(stacks["number"], 2);
+  EXPECT_THAT(stacks["text"].get<std::string>(), HasSubstr("Thread 1\n"));
+  EXPECT_THAT(stacks["text"].get<std::string>(), HasSubstr(" s of CPU"));
+  const json second = ask(3, "output", 6, 10'000);
+  EXPECT_EQ(second["text"], "second\n");
+  EXPECT_EQ(second["next"], 13);
+  EXPECT_EQ(ask(4, "output", -1, 0)["text"], "first\nsecond\n");
+}
+
 TEST_F(AgentCommandTest, AnExceptionIsToldWithTheLastLines) {
   RunProgram(R"(
 say('state', state='running')

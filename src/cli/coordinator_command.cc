@@ -10,6 +10,7 @@
 #include "base/process/descriptor_limit.h"
 #include "base/process/unique_fd.h"
 #include "control/coordinator/coordinator.h"
+#include "control/host/clusters/cluster_file.h"
 #include "tfos/status.h"
 
 namespace tfos::cli {
@@ -21,12 +22,13 @@ int RunCoordinator() {
   if (Status raised = RaiseDescriptorLimit(); !raised.ok()) {
     LogWarning("keeping the limit of open files: {}", raised.ToString());
   }
-  return control::RunCoordinator(
-      {.input = UniqueFd(STDIN_FILENO),
-       .output = UniqueFd(STDOUT_FILENO),
-       .set_up_logging = [](const std::string& cluster_id, const std::string& level) {
-         SetUpLogging("coordinator cluster=" + cluster_id, level);
-       }});
+  return control::RunCoordinator({.input = UniqueFd(STDIN_FILENO),
+                                  .output = UniqueFd(STDOUT_FILENO),
+                                  .set_up_logging =
+                                      [](const std::string& cluster_id, const std::string& level) {
+                                        SetUpLogging("coordinator cluster=" + cluster_id, level);
+                                      },
+                                  .runtime_folders = control::RuntimeFolders()});
 }
 
 }  // namespace

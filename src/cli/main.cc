@@ -6,6 +6,7 @@
 #include "cli/agent_command.h"
 #include "cli/coordinator_command.h"
 #include "cli/doctor/doctor_command.h"
+#include "cli/operate/operate_commands.h"
 #include "cli/parameter_server_command.h"
 #include "cli/python_command.h"
 
@@ -24,7 +25,12 @@ int main(int argc, char** argv) {
   tfos::cli::AddAgentCommand(app, exit_code);
   tfos::cli::AddCoordinatorCommand(app, exit_code);
   tfos::cli::AddDoctorCommand(app, exit_code);
+  tfos::cli::AddLogsCommand(app, exit_code);
   tfos::cli::AddParameterServerCommand(app, exit_code);
+  tfos::cli::AddStackCommand(app, exit_code);
+  tfos::cli::AddStatusCommand(app, exit_code);
+  tfos::cli::AddStopCommand(app, exit_code);
+  tfos::cli::AddTopCommand(app, exit_code);
   tfos::cli::AddPythonCommands(app, exit_code);
   // CLI11 would only say that a subcommand is missing, and not which word it does not know.
   const std::vector<CLI::App*> known = app.get_subcommands({});

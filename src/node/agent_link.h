@@ -1,9 +1,11 @@
 #ifndef TFOS_NODE_AGENT_LINK_H_
 #define TFOS_NODE_AGENT_LINK_H_
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "control/link/node_link.h"
 #include "node/generations.h"
@@ -36,6 +38,9 @@ class AgentLink {
 
   /// The program's own metrics: a JSON object, reported with the feed's at the next heartbeat.
   Status SetMetrics(const std::string& json);
+
+  /// From now on `tell` says what the program's threads are at: as NodeLink::ServeStacks has it.
+  void ServeStacks(std::function<std::string()> tell) { link_->ServeStacks(std::move(tell)); }
 
   /// What the coordinator says of the group that this node trains in.
   std::shared_ptr<Generations> generations() const;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import runpy
+import shutil
 import signal
 import subprocess
 import sys
@@ -67,12 +68,20 @@ SESSION_MOUNTS = "session"
 
 def pytest_configure():
     os.environ[RUN_VARIABLE] = RUN_ID
+    # The files of clusters that tests start are none of this user's.
+    os.environ["TFOS_RUNTIME_DIR"] = str(
+        pathlib.Path(tempfile.gettempdir(), f"tfos-clusters-{RUN_ID}")
+    )
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # Spark would pass its own on to driver and executors, and TensorFlow says much at start.
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
     os.environ["JDK_JAVA_OPTIONS"] = (
         f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {SHORT_LIVED_JVM}".strip()
     )
+
+
+def pytest_unconfigure():
+    shutil.rmtree(os.environ["TFOS_RUNTIME_DIR"], ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items):

@@ -17,8 +17,8 @@ def new_token() -> str:
 
 
 def key_for(token: str, purpose: str) -> str:
-    """``purpose``: ``join``, ``feed``, ``tensors``, ``parameters``, ``ask``, ``read``, ``scrape``
-    or ``steer``."""
+    """``purpose``: ``join``, ``feed``, ``tensors``, ``parameters``, ``ask``, ``read``, ``scrape``,
+    ``steer`` or ``operate``."""
     return _native.key_for(token, purpose)
 
 

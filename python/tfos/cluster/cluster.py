@@ -28,6 +28,7 @@ from tfos.cluster.ledger import Ledger
 from tfos.cluster.plan import ClusterPlan
 from tfos.cluster.progress import Progress
 from tfos.cluster.report import Report
+from tfos.cluster.scraping import ScrapeTarget
 from tfos.cluster.status import NodeStatus
 from tfos.cluster.training import plan_training
 from tfos.errors import BadInputError, ClusterTimeoutError
@@ -58,6 +59,7 @@ class Cluster:
     Threads: ``train`` and ``inference`` may be called from several; ``shutdown`` from one.
     Errors: the first failure of any node is raised from wherever the driver waits, as
     :class:`tfos.errors.NodeFailedError` with the remote traceback; all nodes are stopped by then.
+    So is :class:`tfos.errors.ClusterStoppedError`, once somebody has run ``tfos stop``.
     """
 
     def __init__(self, sc: Any, plan: ClusterPlan, progress: Progress):
@@ -74,11 +76,15 @@ class Cluster:
         self._shut_down = False
         self._wants_results = False
         self._told: dict[str, Any] = {}  # what the coordinator knows of this driver's work
+        self._begun = threading.Event()  # all that follows here is there
         self._ended = threading.Event()
         self._has_tensorboard = request.tensorboard
         self._progress = progress
         self._coordinator = Coordinator(
-            plan.of_coordinator(self.cluster_id, self._token), self._jobs.cancel, _channel(sc, plan)
+            plan.of_coordinator(self.cluster_id, sc.appName, self._token),
+            self._jobs.cancel,
+            _channel(sc, plan),
+            self._stop_as_asked,
         )
         self._link = PageLink.of(*self.coordinator_address, keys.key_for(self._token, "read"))
         self._report = Report(self._link_from_here())
@@ -89,7 +95,16 @@ class Cluster:
             self._coordinator, self._feed, self.input_mode == "spark", settings.stop_grace, show
         )
         self._launcher = Launcher(self._jobs, self._coordinator, show)
+        self._scrape_target: ScrapeTarget | None = None
+        self._begun.set()
         try:
+            if settings.scrape_directory:
+                self._scrape_target = ScrapeTarget(
+                    settings.scrape_directory,
+                    self.cluster_id,
+                    self.coordinator_address,
+                    {"application": sc.applicationId, "program": sc.appName},
+                )
             launch_plan = plan.of_launch(
                 sc.getConf(),
                 self.cluster_id,
@@ -368,6 +383,13 @@ class Cluster:
         """The HTTP header that ``status_url`` wants, for people. It opens nothing but pages."""
         return {"Authorization": f"Bearer {keys.key_for(self._token, 'read')}"}
 
+    @property
+    def operate_link(self) -> str:
+        """What ``tfos status --link`` and its like ask for on another host: it opens what is read,
+        ``tfos stack`` and ``tfos stop``. On the driver's host they need none."""
+        where = host_and_port(*self.coordinator_address)
+        return f"tfos://{where}/#key={keys.key_for(self._token, 'operate')}"
+
     def __enter__(self) -> Cluster:
         return self
 
@@ -406,6 +428,15 @@ class Cluster:
         self._ending.stop(reason)
         self._close()
 
+    def _stop_as_asked(self, reason: str, timeout: float) -> None:
+        """Body of the thread that ends the cluster when somebody asks for it with ``tfos stop``."""
+        self._begun.wait()
+        self._launcher.close()
+        if self.input_mode == "spark":
+            self._feed.cut_short()
+            self._jobs.cancel()
+        self._ending.end_as_asked(reason, timeout)
+
     def _at_exit(self) -> None:
         """The driver program ends without having shut the cluster down."""
         self._ending.stop("the driver program has ended")
@@ -419,6 +450,8 @@ class Cluster:
             lambda: self._coordinator.finished, self._settings.stop_grace + _END_MARGIN_SECONDS
         )
         self._ended.set()
+        if self._scrape_target is not None:
+            self._scrape_target.remove()
         self._show_progress("ended", last=True)
         self._progress.say_ledger(self.ledger(), self._coordinator.failure is not None)
         if self._coordinator.executor_id is None:

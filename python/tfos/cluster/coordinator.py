@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from tfos.base import control_message
 from tfos.cluster.coordinator_process import CoordinatorProcess
-from tfos.errors import NodeFailedError
+from tfos.errors import ClusterStoppedError, NodeFailedError
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,8 @@ class Coordinator:
     driver dies instead, the process stops every node and exits.
     Threads: one reader thread updates the state; all methods may be called from any thread.
     Errors: after the first failure of the cluster, ``wait`` raises it as
-    :class:`tfos.errors.NodeFailedError`.
+    :class:`tfos.errors.NodeFailedError`, and once somebody has stopped it with ``tfos stop``
+    :class:`tfos.errors.ClusterStoppedError`.
     """
 
     def __init__(
@@ -67,11 +68,17 @@ class Coordinator:
         start: dict[str, Any],
         on_failure: Callable[[], None],
         channel: Callable[[], Channel] = CoordinatorProcess,
+        on_stop: Callable[[str, float], None] = lambda reason, timeout: None,
     ):
         """Starts it through the ``channel`` and waits until it listens. ``on_failure`` is called
-        once, from the reader thread, at the first failure."""
+        once, from the reader thread, at the first failure. ``on_stop`` is called once, from a
+        thread of its own, when somebody asks for the cluster's end: with a sentence that says so,
+        and the seconds in which programs may return. It returns when the cluster has ended."""
         self._changed = threading.Condition()
         self._on_failure = on_failure
+        self._on_stop = on_stop
+        self._stop_asked = False
+        self._stopped = ""  # what is raised from then on
         self._bears_losses = start["max_lost_nodes"] > 0 or start.get("min_nodes", 0) > 0
         self._nodes: dict[int, dict[str, Any]] = {}
         self._metrics: dict[int, dict[str, Any]] = {}
@@ -160,7 +167,8 @@ class Coordinator:
         while True:
             with self._changed:
                 self.raise_failure()
-                if condition():
+                # While somebody stops the cluster, all waits are for its end.
+                if not self._stop_asked and condition():
                     return True
                 left = interval if deadline is None else min(interval, deadline - time.monotonic())
                 if left <= 0:
@@ -181,8 +189,10 @@ class Coordinator:
             self._changed.notify_all()
 
     def raise_failure(self) -> None:
-        """Raises the cluster's first failure, if there is one."""
+        """Raises the cluster's first failure, if there is one, or that it was stopped."""
         with self._changed:
+            if self._stopped:
+                raise ClusterStoppedError(self._stopped)
             if self._failure is not None:
                 raise NodeFailedError.from_message(self._failure)
 
@@ -222,8 +232,35 @@ class Coordinator:
             is_over = failed_now and self._finished and not self._closing
         if failed_now and not failed_before:
             self._on_failure()
+        if event["type"] == "stop_asked":
+            self._begin_to_stop(event)
         if is_over:
             self._end_later()
+
+    def _begin_to_stop(self, event: dict[str, Any]) -> None:
+        with self._changed:
+            asked_before, self._stop_asked = self._stop_asked, True
+        if not asked_before:
+            arguments = (event["by"], event["timeout_ms"] / 1000)
+            threading.Thread(
+                target=self._stop, args=arguments, name="tfos-stop", daemon=True
+            ).start()
+
+    def _stop(self, by: str, timeout: float) -> None:
+        """Body of the thread that stops the cluster. However that goes, all waits raise it then,
+        unless the cluster has failed before."""
+        message = f"{by} has stopped the cluster with `tfos stop`"
+        try:
+            self._on_stop(message, timeout)
+        finally:
+            with self._changed:
+                if self._failure is None:
+                    self._stopped = message
+                    self._failure = {"node_id": -1, "step": "run", "message": message}
+                self._changed.notify_all()
+                closing = self._closing
+            if not closing:
+                self._end_later()
 
     def _take_end(self, trouble: str) -> None:
         """No event comes any more: the process has ended, or sent something else (`trouble`)."""
@@ -270,6 +307,8 @@ class Coordinator:
                 self._waits = event["reason"]
             case "finished":
                 self._finished = True
+            case "stop_asked":
+                logger.warning("%s asks for the cluster's end with `tfos stop`", event["by"])
             case "fatal":
                 self._failure = self._failure or {
                     "node_id": -1,

@@ -83,6 +83,20 @@ class Ending:
             f"{node_name(n)} is {n['state']}" for n in nodes() if n["state"] not in FINAL_STATES
         ]
 
+    def end_as_asked(self, reason: str, timeout: float) -> None:
+        """As :meth:`await_programs` ends the cluster, because somebody asks for it, who is not
+        kept waiting for ever: programs that Spark feeds have ``timeout`` seconds to return. Others
+        know of no end, so they get TERM at once."""
+        coordinator = self._coordinator
+        if self._feeds:
+            coordinator.send("end_feed")
+            trains = self._feed.fed_nodes
+            coordinator.wait_quietly(
+                lambda: all(n["state"] in FINAL_STATES for n in trains()), timeout
+            )
+        self.stop(reason)
+        coordinator.wait_quietly(lambda: coordinator.finished, self._stop_grace + _KILL_SECONDS)
+
     def stop(self, reason: str) -> None:
         """Has all nodes end."""
         self._coordinator.send("stop", reason=reason, grace_ms=int(self._stop_grace * 1000))

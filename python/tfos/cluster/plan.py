@@ -87,13 +87,15 @@ class ClusterPlan:
     def _registration_timeout_ms(self) -> int:
         return int(self.request.registration_timeout * 1000) + _BEYOND_THE_DRIVER_MS
 
-    def of_coordinator(self, cluster_id: str, token: str) -> dict[str, Any]:
-        """What the coordinator is started with (docs/formats/control-protocol.md)."""
+    def of_coordinator(self, cluster_id: str, name: str, token: str) -> dict[str, Any]:
+        """What the coordinator is started with (docs/formats/control-protocol.md). name: of the
+        application, for people."""
         settings = self.settings
         tensorboard = tensorboard_node(self.roles) if self.request.tensorboard else -1
         return {
             "protocol": launch.PROTOCOL,
             "cluster_id": cluster_id,
+            "name": name,
             "token": token,
             "scrape_token": settings.scrape_token,
             "encrypt": settings.encrypt,

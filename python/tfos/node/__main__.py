@@ -18,7 +18,7 @@ from tfos.base import control_message, gpu, import_hook, program_result
 from tfos.base.roles import SERVICE_JOBS
 from tfos.errors import TfosError
 from tfos.feed.datafeed import FeedSource
-from tfos.node import backends
+from tfos.node import backends, stacks
 from tfos.node.agent_link import AgentLink
 from tfos.node.context import NodeContext, tensorflow_cluster
 from tfos.node.internals import share_port
@@ -31,6 +31,7 @@ def main() -> int:
     step = "start the node"
     source = None
     try:
+        stacks.serve(link)
         context_arguments = _prepare(link.bootstrap)
         import_hook.call_after_import("tensorflow", lambda: _prepare_tensorflow(link))
         source = _start_feed(link)

@@ -72,6 +72,16 @@ class ConnectContext:
         return self.getConf().get("spark.master") or "not known"
 
     @property
+    def applicationId(self) -> str:
+        """The server's."""
+        return self.getConf().get("spark.app.id") or ""
+
+    @property
+    def appName(self) -> str:
+        """As the session has it, which is the server's unless it was given one."""
+        return self.getConf().get("spark.app.name") or ""
+
+    @property
     def defaultParallelism(self) -> int:
         """Into how many parts Spark cuts what nobody cuts otherwise, as far as the server tells."""
         return int(self.getConf().get("spark.default.parallelism") or _PARALLELISM)

@@ -5,8 +5,8 @@
 namespace tfos {
 namespace {
 
-constexpr std::string_view kNames[] = {"join", "feed", "tensors", "parameters",
-                                       "ask",  "read", "scrape",  "steer"};
+constexpr std::string_view kNames[] = {"join", "feed",   "tensors", "parameters", "ask",
+                                       "read", "scrape", "steer",   "operate"};
 
 }  // namespace
 

@@ -20,9 +20,10 @@ enum class Purpose : std::uint8_t {
   kRead,        ///< People, at the coordinator: status and failures.
   kScrape,      ///< Prometheus: metrics, at the coordinator.
   kSteer,       ///< A client of Spark Connect, at the keeper of its coordinator.
+  kOperate,     ///< People, at the coordinator: all that is read, to look into nodes, to stop them.
 };
 
-/// `join`, `feed`, `tensors`, `parameters`, `ask`, `read`, `scrape`, `steer`.
+/// `join`, `feed`, `tensors`, `parameters`, `ask`, `read`, `scrape`, `steer`, `operate`.
 std::string_view PurposeName(Purpose purpose);
 /// Bad input for a name that is none of those.
 Result<Purpose> PurposeFromName(std::string_view name);

@@ -8,8 +8,9 @@
 namespace tfos {
 namespace {
 
-constexpr Purpose kAll[] = {Purpose::kJoin, Purpose::kFeed, Purpose::kTensors, Purpose::kParameters,
-                            Purpose::kAsk,  Purpose::kRead, Purpose::kScrape,  Purpose::kSteer};
+constexpr Purpose kAll[] = {Purpose::kJoin,       Purpose::kFeed,  Purpose::kTensors,
+                            Purpose::kParameters, Purpose::kAsk,   Purpose::kRead,
+                            Purpose::kScrape,     Purpose::kSteer, Purpose::kOperate};
 
 TEST(PurposeTest, EachHasItsKey) {
   const Secret token = *Secret::FromHex(std::string(64, 'a'));

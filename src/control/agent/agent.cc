@@ -19,6 +19,7 @@
 #include "base/logging.h"
 #include "base/process/descendants.h"
 #include "control/agent/agent_life.h"
+#include "control/agent/answers/question_desk.h"
 #include "control/agent/child/executor_log.h"
 #include "control/agent/child/tensorboard.h"
 #include "control/agent/event_details.h"
@@ -67,7 +68,8 @@ class Agent {
         watch_(executor_),
         report_(task_),
         place_(executor_, std::move(options.host), inventory, report_),
-        executor_jvm_(std::move(options.executor_jvm)) {
+        executor_jvm_(std::move(options.executor_jvm)),
+        questions_(executor_, [this](const Answer& answer) { SendAnswer(answer); }) {
     Go("serve the node", Serve());
     Go("watch signals", WatchSignals());
   }
@@ -94,6 +96,7 @@ class Agent {
   void Do(AgentAction action, const EventDetails& details);
   void StartNode(const control::StartNode& start);
   void StartTensorBoard();
+  void SendAnswer(const Answer& answer);
   void EndAll(milliseconds grace);
   void EndStrays();
   asio::awaitable<void> ReleaseTask();
@@ -111,7 +114,7 @@ class Agent {
             tensorboard_ == nullptr ? 0 : tensorboard_->pid()};
   }
   FailureReport WithLastLines(FailureReport failure) const {
-    if (node_ != nullptr) failure.log_tail = node_->tail().Lines();
+    if (node_ != nullptr) failure.log_tail = node_->written().LastLines();
     return failure;
   }
   EventDetails ExecutorEnded() const {
@@ -137,6 +140,7 @@ class Agent {
   RepeatedWarnings warnings_;
   std::unique_ptr<NodeProcess> node_;
   std::unique_ptr<TensorBoard> tensorboard_;
+  QuestionDesk questions_;
 };
 
 asio::awaitable<void> Agent::Serve() {
@@ -240,6 +244,8 @@ void Agent::OnCommand(const AgentCommand& command) {
       warnings_.Log(
           "the coordinator asks for more tunnels to TensorBoard at once than there may be");
     }
+  } else if (const auto* question = std::get_if<Question>(&command)) {
+    questions_.Take(*question);
   } else if (const auto* unknown = std::get_if<UnknownMessage>(&command)) {
     warnings_.LogUnknown("coordinator", unknown->type);
   }
@@ -254,6 +260,8 @@ asio::awaitable<void> Agent::OnNodeMessage(NodeMessage message) {
     Handle(AgentEvent::kNodeSaidFailed, {.failure = std::move(failed->failure)});
   } else if (std::holds_alternative<Done>(message)) {
     Handle(AgentEvent::kNodeSaidDone);
+  } else if (auto* stacks = std::get_if<Stacks>(&message)) {
+    questions_.OnStacks(std::move(stacks->text));
   } else if (const auto* unknown = std::get_if<UnknownMessage>(&message)) {
     warnings_.LogUnknown("node", unknown->type);
   } else {
@@ -263,6 +271,8 @@ asio::awaitable<void> Agent::OnNodeMessage(NodeMessage message) {
 
 void Agent::OnNodeEnd(ExitStatus exit) {
   EndStrays();
+  // Before the last word, after which the coordinator may close.
+  questions_.End();
   if (life_.verdict() == AgentVerdict::kDone && !exit.success()) {
     LogWarning("the node {} after its program had returned", exit.Describe());
   }
@@ -366,12 +376,16 @@ void Agent::StartNode(const control::StartNode& start) {
       {.on_message = [this](NodeMessage message) { return OnNodeMessage(std::move(message)); },
        .on_failure = [this](const EventDetails& details) { Handle(AgentEvent::kFailed, details); },
        .doing = [this] { return report_.Doing(); },
-       .on_end = [this](ExitStatus exit) { OnNodeEnd(exit); }});
+       .on_end = [this](ExitStatus exit) { OnNodeEnd(exit); },
+       .on_output = [this] { questions_.OnOutput(); }});
   if (!node.ok()) {
     Handle(AgentEvent::kFailed, Failing("start the node", node.status().ToString()));
     return;
   }
   node_ = std::move(node).value();
+  questions_.Begin(node_->pid(), node_->written(), [this] {
+    if (life_.node_runs()) node_->Send(TellStacks{});
+  });
   Handle(AgentEvent::kNodeStarted);
   // The node holds the ports from here on, and only the node's own close is to free them.
   place_.ReleasePorts();
@@ -380,6 +394,10 @@ void Agent::StartNode(const control::StartNode& start) {
   report_.SetPid(node_->pid());
   report_.Report(NodeState::kRegistered, "starting its process");
   if (start.tensorboard) StartTensorBoard();
+}
+
+void Agent::SendAnswer(const Answer& answer) {
+  if (place_.link() != nullptr) place_.link()->Send(SerializeMessage(answer));
 }
 
 /// A TensorBoard that fails is a pity, not a failure of the node.

@@ -63,6 +63,7 @@ Result<std::unique_ptr<NodeProcess>> NodeProcess::Start(const asio::any_io_execu
       SupervisedChild::Start(executor, std::move(options.process), log, [self](ExitStatus exit) {
         self->Go("end with the node", self->End(exit));
       }));
+  node->child_->WatchOutput(node->events_.on_output);
   node->Send(options.bootstrap);
   node->lines_.Send(std::move(options.payload));
   node->Go("follow the node", node->Follow());

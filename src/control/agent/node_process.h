@@ -47,6 +47,8 @@ class NodeProcess {
     std::function<std::string()> doing;
     /// Once: the process has ended, and everything that it said was heard.
     std::function<void(ExitStatus)> on_end;
+    /// There is more of what it has written.
+    std::function<void()> on_output;
   };
 
   static Result<std::unique_ptr<NodeProcess>> Start(const boost::asio::any_io_executor& executor,
@@ -54,7 +56,7 @@ class NodeProcess {
                                                     RepeatedWarnings& warnings, Events events);
 
   std::int64_t pid() const { return child_->pid(); }
-  const LogTail& tail() const { return child_->tail(); }
+  const OutputLog& written() const { return child_->written(); }
   /// How long it has not answered.
   Clock::Duration silence() const { return answers_.silence(); }
 

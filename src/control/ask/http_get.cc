@@ -7,7 +7,9 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <cstddef>
+#include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "base/format.h"
@@ -40,22 +42,33 @@ Status Parse(http::response_parser<http::string_body>& parser, std::string& rece
   return Status::Ok();
 }
 
-}  // namespace
-
-Result<HttpReply> HttpGet(const CoordinatorAddress& coordinator, const std::string& target,
-                          const Wait& wait) {
+Result<std::unique_ptr<net::Stream>> Enter(const CoordinatorAddress& coordinator,
+                                           const Wait& wait) {
   TFOS_ASSIGN_OR_RETURN(UniqueFd socket, net::ConnectTcp(coordinator.host, coordinator.port, wait));
-  TFOS_ASSIGN_OR_RETURN(const net::Connection connection,
-                        net::ShakeHands(std::move(socket),
-                                        {.protocol = kAskProtocol,
-                                         .key = coordinator.key,
-                                         .encryption = coordinator.encryption,
-                                         .tls_batch_bytes = kTlsBatchBytes},
-                                        {}, wait));
-  net::Stream& stream = *connection.stream;
-  const std::string request =
-      fmt::format("GET {} HTTP/1.1\r\nHost: {}:{}\r\nConnection: close\r\n\r\n", target,
-                  coordinator.host, coordinator.port);
+  if (coordinator.door == Door::kRead) {
+    return std::unique_ptr<net::Stream>(std::make_unique<net::SocketStream>(std::move(socket)));
+  }
+  TFOS_ASSIGN_OR_RETURN(
+      net::Connection connection,
+      net::ShakeHands(std::move(socket),
+                      {.protocol = coordinator.door == Door::kAsk ? kAskProtocol : kOperateProtocol,
+                       .key = coordinator.key,
+                       .encryption = coordinator.encryption,
+                       .tls_batch_bytes = kTlsBatchBytes},
+                      {}, wait));
+  return std::move(connection.stream);
+}
+
+Result<HttpReply> Exchange(const CoordinatorAddress& coordinator, std::string_view method,
+                           const std::string& target, const Wait& wait) {
+  TFOS_ASSIGN_OR_RETURN(const std::unique_ptr<net::Stream> entered, Enter(coordinator, wait));
+  net::Stream& stream = *entered;
+  std::string request = fmt::format("{} {} HTTP/1.1\r\nHost: {}:{}\r\nConnection: close\r\n",
+                                    method, target, coordinator.host, coordinator.port);
+  if (coordinator.door == Door::kRead) {
+    request += fmt::format("Authorization: Bearer {}\r\n", coordinator.key.ToHex());
+  }
+  request += "\r\n";
   TFOS_RETURN_IF_ERROR(net::SendAll(stream, std::as_bytes(std::span(request)), wait));
   http::response_parser<http::string_body> parser;
   parser.eager(true);
@@ -83,6 +96,18 @@ Result<HttpReply> HttpGet(const CoordinatorAddress& coordinator, const std::stri
   }
   http::response<http::string_body> answer = parser.release();
   return HttpReply{.status = answer.result_int(), .body = std::move(answer.body())};
+}
+
+}  // namespace
+
+Result<HttpReply> HttpGet(const CoordinatorAddress& coordinator, const std::string& target,
+                          const Wait& wait) {
+  return Exchange(coordinator, "GET", target, wait);
+}
+
+Result<HttpReply> HttpPost(const CoordinatorAddress& coordinator, const std::string& target,
+                           const Wait& wait) {
+  return Exchange(coordinator, "POST", target, wait);
 }
 
 }  // namespace tfos::control

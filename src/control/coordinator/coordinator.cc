@@ -18,8 +18,10 @@
 
 #include "base/format.h"
 #include "base/logging.h"
+#include "control/coordinator/cluster_presence.h"
 #include "control/coordinator/cluster_start.h"
 #include "control/coordinator/history/run_record.h"
+#include "control/coordinator/operations.h"
 #include "control/coordinator/roster/roles.h"
 #include "control/coordinator/roster/roster.h"
 #include "control/coordinator/status_pages.h"
@@ -28,6 +30,7 @@
 #include "control/link/async_latch.h"
 #include "control/link/line_channel.h"
 #include "control/link/server/control_server.h"
+#include "control/link/server/page_keys.h"
 #include "control/link/spawn.h"
 #include "control/messages/agent_messages.h"
 #include "control/messages/driver_messages.h"
@@ -63,6 +66,7 @@ class Coordinator final : public ControlService {
       : executor_(executor),
         set_up_logging_(std::move(options.set_up_logging)),
         clock_(*options.clock),
+        presence_(std::move(options.runtime_folders)),
         driver_(executor, std::move(options.input), std::move(options.output)),
         heartbeat_timer_(executor),
         finished_(executor) {}
@@ -92,7 +96,12 @@ class Coordinator final : public ControlService {
   }
 
   asio::awaitable<HttpAnswer> Get(std::string target, std::string query) override {
+    if (target == PageKeys::kOutput) return operations_.Output(std::move(query));
     return pages_.Get(std::move(target), std::move(query));
+  }
+
+  asio::awaitable<HttpAnswer> Post(std::string target, std::string query) override {
+    return operations_.Post(std::move(target), std::move(query));
   }
 
   Status OnMessage(AgentConnection& connection, std::string_view text) override {
@@ -129,6 +138,7 @@ class Coordinator final : public ControlService {
     const auto current = connection_of_.find(node_id);
     if (current == connection_of_.end() || current->second != &connection) return;
     connection_of_.erase(current);
+    operations_.OnGone(node_id);
     Apply(roster_->ConnectionLost(node_id, Now()));
   }
 
@@ -164,6 +174,7 @@ class Coordinator final : public ControlService {
     record_.emplace(start.cluster_id, roles.size(), start.heartbeat_interval, Now());
     roster_.emplace(RosterOptionsOf(start, std::move(roles), endpoint), Now());
     LogInfo("listening on {}", endpoint.ToString());
+    presence_.Begin(start, server_->port(), Now());
     Tell(Listening{endpoint});
     // From the first moment on the driver can name the nodes that are missing.
     for (NodeInfo& node : roster_->Nodes(Now())) Tell(NodeChanged{std::move(node)});
@@ -197,6 +208,7 @@ class Coordinator final : public ControlService {
       if (cancelled) co_return;
       Apply(roster_->Tick(Now()));
       record_->Sample(Now());
+      presence_.Check(Now());
       TellChangedMetrics();
     }
   }
@@ -254,6 +266,10 @@ class Coordinator final : public ControlService {
               return roster_->Fail(node_id, failed.failure, Now());
             },
             [&](const Done&) { return roster_->Finish(node_id, Now()); },
+            [&](const Answer& answer) {
+              operations_.Take(node_id, answer);
+              return Effects();
+            },
             [&](const UnknownMessage& unknown) { return LogUnknown(unknown); },
             [&](const Register&) { return Effects(); },
         },
@@ -369,9 +385,10 @@ class Coordinator final : public ControlService {
     driver_.Send(SerializeMessage(message) + "\n");
   }
 
-  void Command(int node_id, const AgentCommand& command) {
+  // False when its agent is not there.
+  bool Command(int node_id, const AgentCommand& command) {
     const auto found = connection_of_.find(node_id);
-    if (found == connection_of_.end()) return;
+    if (found == connection_of_.end()) return false;
     std::visit(
         [&](const auto& message) {
           using Message = std::decay_t<decltype(message)>;
@@ -384,6 +401,7 @@ class Coordinator final : public ControlService {
           }
         },
         command);
+    return true;
   }
 
   void SendStart(std::optional<int> only) {
@@ -398,12 +416,19 @@ class Coordinator final : public ControlService {
   asio::any_io_executor executor_;
   std::function<void(const std::string&, const std::string&)> set_up_logging_;
   const Clock& clock_;
+  ClusterPresence presence_;
   LineChannel driver_;
   asio::steady_timer heartbeat_timer_;
   AsyncLatch finished_;
   std::optional<Roster> roster_;     // from `start` on, as is server_
   std::optional<RunRecord> record_;  // from `start` on, too
   StatusPages pages_{executor_, clock_, roster_, record_};
+  Operations operations_{
+      executor_,
+      roster_,
+      {.to_agent = [this](int node_id,
+                          const Question& question) { return Command(node_id, question); },
+       .to_driver = [this](const StopAsked& asked) { Announce(asked); }}};
   std::unique_ptr<ControlServer> server_;
   std::unordered_map<AgentConnection*, int> node_of_;
   std::unordered_map<int, AgentConnection*> connection_of_;

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/process/unique_fd.h"
 #include "base/time/deadline.h"
@@ -15,6 +16,8 @@ struct CoordinatorOptions {
   /// Called once the driver has said whose lines the log is to hold and from which level on; the
   /// log belongs to the process, so that a caller with other threads may not want it changed.
   std::function<void(const std::string& cluster_id, const std::string& level)> set_up_logging = {};
+  /// Where to leave a file by which the cluster's user finds it (RuntimeFolders). Empty: nowhere.
+  std::vector<std::string> runtime_folders = {};
   /// What the nodes' deadlines are measured with. It is asked once a heartbeat interval.
   const Clock* clock = &Clock::Steady();
 };

@@ -36,6 +36,12 @@ std::string HeadLines(std::string_view name) {
          fmt::format("# TYPE {}{} {}\n", kPrefix, name, counts ? "counter" : "gauge");
 }
 
+/// Which node, and where.
+std::string Labels(const NodeInfo& node) {
+  return fmt::format("node=\"{}\",job=\"{}\",task=\"{}\",host=\"{}\"", node.node_id,
+                     LabelValue(node.job_name), node.task_index, LabelValue(node.host));
+}
+
 /// One number of one node, as Prometheus writes it.
 std::string NumberText(const MetricValue& value) {
   if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
@@ -52,6 +58,7 @@ std::string MetricsText(const ClusterStatus& status) {
     ++in_state[static_cast<std::size_t>(node.state)];
     const auto metrics = status.metrics.find(std::to_string(node.node_id));
     if (metrics == status.metrics.end()) continue;
+    const std::string labels = Labels(node);
     // Two names of the program may become one of Prometheus, which takes no sample twice: the first
     // in the order of the alphabet stands.
     std::set<std::string> written;
@@ -60,11 +67,13 @@ std::string MetricsText(const ClusterStatus& status) {
       const std::string name = FitName(key);
       if (IsFinal(node.state) && KindOfMetric(name) == MetricKind::kGauge) continue;
       if (!written.insert(name).second) continue;
-      fmt::format_to(std::back_inserter(samples[name]), "{}{}{{node=\"{}\",job=\"{}\"}} {}\n",
-                     kPrefix, name, node.node_id, LabelValue(node.job_name), NumberText(value));
+      fmt::format_to(std::back_inserter(samples[name]), "{}{}{{{}}} {}\n", kPrefix, name, labels,
+                     NumberText(value));
     }
   }
-  std::string text = "# TYPE tfos_nodes gauge\n";
+  std::string text =
+      "# HELP tfos_nodes nodes of the cluster in each state\n"
+      "# TYPE tfos_nodes gauge\n";
   for (std::size_t i = 0; i < kNodeStates; ++i) {
     fmt::format_to(std::back_inserter(text), "tfos_nodes{{state=\"{}\"}} {}\n",
                    NodeStateName(static_cast<NodeState>(i)), in_state[i]);

@@ -18,11 +18,14 @@ TEST(MetricsTextTest, GroupsSamplesByMetricAndLeavesTextsOut) {
     NodeInfo& node = status.nodes[static_cast<std::size_t>(i)];
     node.node_id = i;
     node.job_name = "wor\"ker";
+    node.task_index = 10 + i;
+    node.host = "host-a";
     node.state = NodeState::kRunning;
     status.metrics[std::to_string(i)] = {
         {"queue depth", std::int64_t{i}}, {"loss", 0.5}, {"phase", std::string("train")}};
   }
   EXPECT_EQ(MetricsText(status),
+            "# HELP tfos_nodes nodes of the cluster in each state\n"
             "# TYPE tfos_nodes gauge\n"
             "tfos_nodes{state=\"expected\"} 0\n"
             "tfos_nodes{state=\"starting\"} 0\n"
@@ -33,27 +36,28 @@ TEST(MetricsTextTest, GroupsSamplesByMetricAndLeavesTextsOut) {
             "tfos_nodes{state=\"failed\"} 0\n"
             "tfos_nodes{state=\"lost\"} 0\n"
             "# TYPE tfos_node_loss gauge\n"
-            "tfos_node_loss{node=\"0\",job=\"wor\\\"ker\"} 0.5\n"
-            "tfos_node_loss{node=\"1\",job=\"wor\\\"ker\"} 0.5\n"
+            "tfos_node_loss{node=\"0\",job=\"wor\\\"ker\",task=\"10\",host=\"host-a\"} 0.5\n"
+            "tfos_node_loss{node=\"1\",job=\"wor\\\"ker\",task=\"11\",host=\"host-a\"} 0.5\n"
             "# TYPE tfos_node_queue_depth gauge\n"
-            "tfos_node_queue_depth{node=\"0\",job=\"wor\\\"ker\"} 0\n"
-            "tfos_node_queue_depth{node=\"1\",job=\"wor\\\"ker\"} 1\n");
+            "tfos_node_queue_depth{node=\"0\",job=\"wor\\\"ker\",task=\"10\",host=\"host-a\"} 0\n"
+            "tfos_node_queue_depth{node=\"1\",job=\"wor\\\"ker\",task=\"11\",host=\"host-a\"} 1\n");
 }
 
 TEST(MetricsTextTest, SaysWhatIsCountedAndWhatANameMeans) {
   ClusterStatus status;
   status.nodes.resize(1);
   status.metrics["0"] = {{"rows", std::int64_t{1}}, {"rss_bytes", std::int64_t{2}}, {"lr", 0.5}};
-  EXPECT_THAT(MetricsText(status),
-              testing::EndsWith("} 0\n"
-                                "# TYPE tfos_node_lr gauge\n"
-                                "tfos_node_lr{node=\"0\",job=\"\"} 0.5\n"
-                                "# HELP tfos_node_rows rows that the program has read\n"
-                                "# TYPE tfos_node_rows counter\n"
-                                "tfos_node_rows{node=\"0\",job=\"\"} 1\n"
-                                "# HELP tfos_node_rss_bytes resident bytes of the node's process\n"
-                                "# TYPE tfos_node_rss_bytes gauge\n"
-                                "tfos_node_rss_bytes{node=\"0\",job=\"\"} 2\n"));
+  EXPECT_THAT(
+      MetricsText(status),
+      testing::EndsWith("} 0\n"
+                        "# TYPE tfos_node_lr gauge\n"
+                        "tfos_node_lr{node=\"0\",job=\"\",task=\"0\",host=\"\"} 0.5\n"
+                        "# HELP tfos_node_rows rows that the program has read\n"
+                        "# TYPE tfos_node_rows counter\n"
+                        "tfos_node_rows{node=\"0\",job=\"\",task=\"0\",host=\"\"} 1\n"
+                        "# HELP tfos_node_rss_bytes resident bytes of the node's process\n"
+                        "# TYPE tfos_node_rss_bytes gauge\n"
+                        "tfos_node_rss_bytes{node=\"0\",job=\"\",task=\"0\",host=\"\"} 2\n"));
 }
 
 TEST(MetricsTextTest, OfANodeThatHasEndedOnlyWhatItHasCountedStays) {
@@ -85,7 +89,8 @@ TEST(MetricsTextTest, ANodeHasNoSampleTwice) {
   EXPECT_THAT(MetricsText(status),
               testing::EndsWith("} 0\n"
                                 "# TYPE tfos_node_a_b gauge\n"
-                                "tfos_node_a_b{node=\"0\",job=\"a\\nb\"} 1\n"));
+                                "tfos_node_a_b{node=\"0\",job=\"a\\nb\",task=\"0\","
+                                "host=\"\"} 1\n"));
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ void StatusPages::TellFailure() {
 }
 
 HttpAnswer StatusPages::Page(std::string_view target, std::string_view query) const {
-  if (target == "/v1/status") return {.body = SerializeStatus(roster_->Snapshot(clock_.Now()))};
+  if (target == "/v1/status") return {.body = StatusJson()};
   if (target == "/v1/history") return HistoryAnswer(query);
   if (target == "/v1/report") return ReportAnswer();
   if (target == "/metrics") {
@@ -69,6 +69,12 @@ HttpAnswer StatusPages::Page(std::string_view target, std::string_view query) co
     return {.content_type = std::string(file->content_type), .body = std::string(file->bytes)};
   }
   return {.status = 404, .content_type = "text/plain"};
+}
+
+std::string StatusPages::StatusJson() const {
+  ClusterStatus status = roster_->Snapshot(clock_.Now());
+  record_->AddRates(status);
+  return SerializeStatus(status);
 }
 
 HttpAnswer StatusPages::HistoryAnswer(std::string_view query) const {

@@ -38,6 +38,7 @@ class StatusPages {
 
  private:
   HttpAnswer Page(std::string_view target, std::string_view query) const;
+  std::string StatusJson() const;
   HttpAnswer HistoryAnswer(std::string_view query) const;
   /// The page as one file, with everything that it shows.
   HttpAnswer ReportAnswer() const;

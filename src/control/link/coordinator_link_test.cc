@@ -38,6 +38,9 @@ class Echo final : public ControlService {
     HttpAnswer answer;  // named: GCC 12 destroys aggregates in a co_return twice
     co_return answer;
   }
+  asio::awaitable<HttpAnswer> Post(std::string target, std::string query) override {
+    return Get(std::move(target), std::move(query));
+  }
   Status OnMessage(AgentConnection& agent, std::string_view text) override {
     node_ids.push_back(agent.node_id());
     agent.MarkIdentified();

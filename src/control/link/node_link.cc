@@ -91,6 +91,7 @@ NodeLink::~NodeLink() {
   [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof(one));
   if (listener_.joinable()) listener_.join();
   if (caller_.joinable()) caller_.join();
+  if (teller_.joinable()) teller_.join();
 }
 
 Status NodeLink::ReadHead(Deadline deadline) {
@@ -190,6 +191,10 @@ void NodeLink::OnLine(const std::string& line) {
     AnswerPing();
     return;
   }
+  if (std::holds_alternative<TellStacks>(*command)) {
+    AnswerStacks();
+    return;
+  }
   if (!std::holds_alternative<StepTickets>(*command) &&
       !std::holds_alternative<EndEpoch>(*command) && !std::holds_alternative<EndFeed>(*command) &&
       !std::holds_alternative<NodeLeaving>(*command) &&
@@ -211,6 +216,37 @@ void NodeLink::AnswerPing() {
   // This thread must hear of the agent's end, so it waits for no room.
   const Status sent = Send(SerializeMessage(Pong{}), Deadline::After(std::chrono::seconds(0)));
   owes_answer_ = !sent.ok() && sent.kind() == ErrorKind::kRetryLater;
+}
+
+void NodeLink::ServeStacks(std::function<std::string()> tell) {
+  const MutexLock lock(mutex_);
+  tell_stacks_ = std::move(tell);
+}
+
+void NodeLink::AnswerStacks() {
+  if (tells_stacks_.exchange(true)) return;
+  if (teller_.joinable()) teller_.join();  // It has nothing left to do.
+  const auto answer = [this](std::string text) {
+    // An agent that has read this answer may ask again.
+    tells_stacks_ = false;
+    if (Status sent = Send(SerializeMessage(Stacks{std::move(text)})); !sent.ok()) {
+      LogDebug("the stacks were not sent: {}", sent.ToString());
+    }
+  };
+  Result<std::thread> started = StartThread("tfos-stacks", [this, answer] {
+    std::function<std::string()> tell;
+    {
+      const MutexLock lock(mutex_);
+      tell = tell_stacks_;
+    }
+    Guarded([&] { answer(tell ? tell() : std::string()); },
+            [&](ErrorKind, const char* what) { answer(std::string(what) + "\n"); });
+  });
+  if (started.ok()) {
+    teller_ = std::move(started).value();
+  } else {
+    answer(started.status().ToString() + "\n");
+  }
 }
 
 bool NodeLink::Keep(NodeCommand command, std::size_t bytes) {

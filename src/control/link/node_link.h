@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -32,6 +33,7 @@ namespace tfos::control {
 /// Python's interpreter lock, for one) delays the kill; the other calls the handlers.
 /// `Send` may be called from any thread.
 /// It answers the agent's pings on the first one, too: they ask for the process, not the program.
+/// A third one lives as long as somebody wants to know the program's stacks.
 /// Errors: sending fails with reconnect once the agent is gone, shortly before the kill.
 class NodeLink {
  public:
@@ -77,6 +79,10 @@ class NodeLink {
   /// be called again when the process had no thread to spare (retry-later).
   Status Start(Handlers handlers);
 
+  /// From now on `tell` says what the threads of the node's program are at, when people ask: on a
+  /// thread of its own, one at a time. It may take seconds.
+  void ServeStacks(std::function<std::string()> tell);
+
   /// Asks for the metrics and sends them now instead of at the next heartbeat. Don't call it from a
   /// handler.
   void SendMetrics();
@@ -107,6 +113,7 @@ class NodeLink {
   /// False when more waits than may.
   bool Keep(NodeCommand command, std::size_t bytes) TFOS_REQUIRES(mutex_);
   void CallHandlers();
+  void AnswerStacks();
 
   UniqueFd fd_;
   UniqueFd wake_;  // an eventfd that ends Listen
@@ -133,8 +140,12 @@ class NodeLink {
   Mutex handlers_mutex_;  // held while a handler runs
   Handlers handlers_ TFOS_GUARDED_BY(handlers_mutex_);
 
+  std::function<std::string()> tell_stacks_ TFOS_GUARDED_BY(mutex_);
+  std::atomic<bool> tells_stacks_ = false;  ///< What is asked meanwhile gets that answer.
+
   std::thread listener_;
   std::thread caller_;
+  std::thread teller_;  ///< The listener's.
 };
 
 }  // namespace tfos::control

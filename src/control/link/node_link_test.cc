@@ -184,6 +184,31 @@ TEST(NodeLinkTest, AnswersWhileItsHandlersAreBusy) {
   go_on.set_value();
 }
 
+TEST(NodeLinkTest, TellsStacksWhileAllElseIsBusy) {
+  FakeAgent agent;
+  agent.WriteHead("");
+  auto link = agent.OpenLink();
+  ASSERT_TRUE(link.ok());
+  ASSERT_TRUE((*link)->Start({.on_feed = {}, .metrics = {}}).ok());
+  EXPECT_EQ(agent.ReadLine(), SerializeMessage(Pong{}));
+  const std::string asked = SerializeMessage(TellStacks{}) + "\n";
+  agent.Write(asked);
+  EXPECT_EQ(agent.ReadLine(), SerializeMessage(Stacks{})) << "nobody serves them";
+  std::promise<void> go_on;
+  std::shared_future<void> told = go_on.get_future().share();
+  (*link)->ServeStacks([told] {
+    told.wait();
+    return std::string("Thread 1\n");
+  });
+  // The first answer serves the second question, too, and holds up no ping.
+  agent.Write(asked + asked + SerializeMessage(Ping{}) + "\n");
+  EXPECT_EQ(agent.ReadLine(), SerializeMessage(Pong{}));
+  go_on.set_value();
+  EXPECT_EQ(agent.ReadLine(), SerializeMessage(Stacks{"Thread 1\n"}));
+  agent.Write(asked);
+  EXPECT_EQ(agent.ReadLine(), SerializeMessage(Stacks{"Thread 1\n"}));
+}
+
 TEST(NodeLinkTest, SendsWholeLinesFromManyThreads) {
   FakeAgent agent;
   agent.WriteHead("");

@@ -1,5 +1,8 @@
 #include "control/messages/agent_messages.h"
 
+#include <cstdint>
+#include <limits>
+
 #include "control/messages/parts/generation_messages_json.h"
 #include "control/messages/parts/metrics_json.h"
 #include "control/messages/parts/shared_messages_json.h"
@@ -55,6 +58,24 @@ void Describe(F& f, M& m) {
   f.Required("number", m.number, JsonRange{0});
 }
 
+template <typename F, DescribedAs<Answer> M>
+void Describe(F& f, M& m) {
+  f.Required("number", m.number, JsonRange{Answer::kUnasked});
+  f.Required("text", m.text);
+  f.Required("from", m.from, kSize);
+  f.Required("next", m.next, kSize);
+  f.Required("ended", m.ended);
+}
+
+template <typename F, DescribedAs<Question> M>
+void Describe(F& f, M& m) {
+  f.Required("number", m.number, JsonRange{0});
+  f.Required("about", m.about);
+  f.Required("after", m.after, JsonRange{-1, std::numeric_limits<std::int64_t>::max()});
+  f.Required("lines", m.lines, JsonRange{0});
+  f.Required("wait_ms", m.wait, JsonRange{0});
+}
+
 std::string SerializeStartHead(const StartNode& message) {
   JsonWriter fields;
   DescribeOwnPart(fields, message);
@@ -77,5 +98,7 @@ template std::string SerializeMessage(const Heartbeat&);
 template std::string SerializeMessage(const StartNode&);
 template std::string SerializeMessage(const Refused&);
 template std::string SerializeMessage(const OpenTunnel&);
+template std::string SerializeMessage(const Answer&);
+template std::string SerializeMessage(const Question&);
 
 }  // namespace tfos::control

@@ -1,6 +1,7 @@
 #ifndef TFOS_CONTROL_MESSAGES_AGENT_MESSAGES_H_
 #define TFOS_CONTROL_MESSAGES_AGENT_MESSAGES_H_
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -39,8 +40,22 @@ struct Heartbeat {
   Metrics metrics;
 };
 
+/// What a node's agent says to a question of people, and when its node has ended.
+struct Answer {
+  static constexpr std::string_view kType = "answer";
+  /// For `number`: nobody has asked. It is the end of the output of a node that has ended.
+  static constexpr int kUnasked = -1;
+  int number = kUnasked;
+  std::string text;
+  /// Of output: where the text begins and ends among all bytes that the node has written.
+  std::int64_t from = 0;
+  std::int64_t next = 0;
+  /// The node has ended, and nothing follows.
+  bool ended = false;
+};
+
 using AgentMessage = std::variant<Register, StateReport, Heartbeat, StepReport, GroupReady,
-                                  FeedTerminated, FailureMessage, Done, UnknownMessage>;
+                                  FeedTerminated, FailureMessage, Done, Answer, UnknownMessage>;
 
 // From the coordinator to an agent.
 
@@ -68,9 +83,23 @@ struct OpenTunnel {
   int number = 0;
 };
 
+/// Asks for what people want to know of a node. An `Answer` with the same number follows.
+struct Question {
+  static constexpr std::string_view kType = "question";
+  static constexpr std::string_view kOutput = "output";
+  static constexpr std::string_view kStacks = "stacks";
+  int number = 0;
+  std::string about;  ///< kOutput or kStacks.
+  /// Of output: what follows this position is wanted; -1: the last `lines` lines.
+  std::int64_t after = -1;
+  int lines = 0;
+  /// Of output: how long to wait for what is wanted.
+  std::chrono::milliseconds wait{0};
+};
+
 using AgentCommand =
     std::variant<StartNode, EndEpoch, StepTickets, Regroup, FormedGroup, Meet, NoGroup, EndFeed,
-                 NodeLeaving, Stop, Refused, StandBy, OpenTunnel, UnknownMessage>;
+                 NodeLeaving, Stop, Refused, StandBy, OpenTunnel, Question, UnknownMessage>;
 
 /// `start` in two pieces that follow each other on the wire, so that all nodes of a large cluster
 /// share the long one: what is the node's own, and the cluster specification with all nodes.

@@ -19,6 +19,7 @@ std::vector<std::string> Examples<AgentMessage>() {
       R"({"type":"feed_terminated"})",
       R"({"type":"failed","failure":REPORT})",
       R"({"type":"done"})",
+      R"({"type":"answer","number":7,"text":"a\nb","from":3,"next":6,"ended":true})",
   };
 }
 
@@ -42,6 +43,7 @@ std::vector<std::string> Examples<AgentCommand>() {
       R"({"type":"refused","message":"m"})",
       R"({"type":"stand_by","reason":"r"})",
       R"({"type":"tunnel","number":7})",
+      R"({"type":"question","number":7,"about":"output","after":-1,"lines":10,"wait_ms":500})",
   };
 }
 

@@ -20,6 +20,7 @@ template <typename F, DescribedAs<StartCluster> M>
 void Describe(F& f, M& m) {
   f.Required("protocol", m.protocol);
   f.Required("cluster_id", m.cluster_id);
+  f.Optional("name", m.name);
   f.Required("token", m.token);
   f.Optional("scrape_token", m.scrape_token);
   f.Required("encrypt", m.encrypt);
@@ -96,6 +97,12 @@ void Describe(F& f, M& m) {
   f.Required("reason", m.reason);
 }
 
+template <typename F, DescribedAs<StopAsked> M>
+void Describe(F& f, M& m) {
+  f.Required("by", m.by);
+  f.Required("timeout_ms", m.timeout, JsonRange{0});
+}
+
 Status CheckHeartbeats(std::chrono::milliseconds interval, std::chrono::milliseconds timeout) {
   if (timeout > interval) return Status::Ok();
   return Status(
@@ -123,6 +130,7 @@ template std::string SerializeMessage(const ClusterFailed&);
 template std::string SerializeMessage(const MetricsChanged&);
 template std::string SerializeMessage(const NodeFeedTerminated&);
 template std::string SerializeMessage(const TrainingWaits&);
+template std::string SerializeMessage(const StopAsked&);
 template std::string SerializeMessage(const Finished&);
 
 }  // namespace tfos::control

@@ -32,6 +32,7 @@ struct StartCluster {
   static constexpr std::string_view kType = "start";
   int protocol = kProtocolVersion;
   std::string cluster_id;
+  std::string name;  ///< Of the application, for people.
   Secret token;
   std::string scrape_token;  ///< For the metrics, in place of a key of the token's. Empty: that.
   std::string encrypt = "auto";  ///< As `spark.tfos.encrypt` has it.
@@ -132,9 +133,16 @@ struct Finished {
   static constexpr std::string_view kType = "finished";
 };
 
+/// Somebody wants the cluster to end, and the driver is to see to it.
+struct StopAsked {
+  static constexpr std::string_view kType = "stop_asked";
+  std::string by;                        ///< For people: "alice@host-a".
+  std::chrono::milliseconds timeout{0};  ///< For the programs to return by themselves.
+};
+
 using CoordinatorEvent =
     std::variant<Listening, Fatal, NodeChanged, ClusterFormed, ClusterFailed, MetricsChanged,
-                 NodeFeedTerminated, TrainingWaits, Finished, UnknownMessage>;
+                 NodeFeedTerminated, TrainingWaits, StopAsked, Finished, UnknownMessage>;
 
 }  // namespace tfos::control
 

@@ -7,7 +7,7 @@ namespace tfos::control {
 template <>
 std::vector<std::string> Examples<DriverMessage>() {
   return {
-      R"({"type":"start","protocol":1,"cluster_id":"c","token":"TOKEN",
+      R"({"type":"start","protocol":1,"cluster_id":"c","name":"app","token":"TOKEN",
           "scrape_token":"s","encrypt":"auto","bind_address":"0.0.0.0",
           "advertised_address":"","ports":"0","roles":[{"job":"worker","count":2}],
           "service_jobs":["ps"],"tensorboard_node":1,"registration_timeout_ms":1000,
@@ -34,6 +34,7 @@ std::vector<std::string> Examples<CoordinatorEvent>() {
       R"({"type":"metrics","nodes":[{"node_id":0,"metrics":{"rows":1,"loss":0.5,"x":"y"}}]})",
       R"({"type":"feed_terminated","node_id":1})",
       R"({"type":"waiting","reason":"r"})",
+      R"({"type":"stop_asked","by":"alice@host-a","timeout_ms":60000})",
       R"({"type":"finished"})",
   };
 }

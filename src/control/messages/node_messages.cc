@@ -45,6 +45,11 @@ void Describe(F& f, M& m) {
   f.Required("metrics", m.metrics);
 }
 
+template <typename F, DescribedAs<Stacks> M>
+void Describe(F& f, M& m) {
+  f.Required("text", m.text);
+}
+
 template Result<NodeCommand> ParseMessage<NodeCommand>(std::string_view);
 template Result<NodeMessage> ParseMessage<NodeMessage>(std::string_view);
 
@@ -52,5 +57,7 @@ template std::string SerializeMessage(const NodeBootstrap&);
 template std::string SerializeMessage(const MetricsReport&);
 template std::string SerializeMessage(const Ping&);
 template std::string SerializeMessage(const Pong&);
+template std::string SerializeMessage(const TellStacks&);
+template std::string SerializeMessage(const Stacks&);
 
 }  // namespace tfos::control

@@ -62,8 +62,14 @@ struct Ping {
   static constexpr std::string_view kType = "ping";
 };
 
-using NodeCommand = std::variant<NodeBootstrap, EndEpoch, StepTickets, Regroup, FormedGroup, Meet,
-                                 NoGroup, EndFeed, NodeLeaving, Stop, Ping, UnknownMessage>;
+/// Asks what the threads of the node's program are at.
+struct TellStacks {
+  static constexpr std::string_view kType = "stacks";
+};
+
+using NodeCommand =
+    std::variant<NodeBootstrap, EndEpoch, StepTickets, Regroup, FormedGroup, Meet, NoGroup, EndFeed,
+                 NodeLeaving, Stop, Ping, TellStacks, UnknownMessage>;
 
 // From a node to its agent.
 
@@ -77,8 +83,14 @@ struct Pong {
   static constexpr std::string_view kType = "pong";
 };
 
+/// The stacks of all threads of Python, for people; empty where the node runs none.
+struct Stacks {
+  static constexpr std::string_view kType = "stacks";
+  std::string text;
+};
+
 using NodeMessage = std::variant<StateReport, MetricsReport, StepReport, GroupReady, FeedTerminated,
-                                 FailureMessage, Done, Pong, UnknownMessage>;
+                                 FailureMessage, Done, Pong, Stacks, UnknownMessage>;
 
 }  // namespace tfos::control
 

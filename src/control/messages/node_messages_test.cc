@@ -28,6 +28,7 @@ std::vector<std::string> Examples<NodeCommand>() {
       R"({"type":"leaving","node_id":1,"reason":"r"})",
       R"({"type":"stop","reason":"r","grace_ms":0})",
       R"({"type":"ping"})",
+      R"({"type":"stacks"})",
   };
 }
 
@@ -45,6 +46,7 @@ std::vector<std::string> Examples<NodeMessage>() {
       R"({"type":"failed","failure":REPORT})",
       R"({"type":"done"})",
       R"({"type":"pong"})",
+      R"({"type":"stacks","text":"Thread 1\n"})",
   };
 }
 

@@ -13,6 +13,9 @@ namespace tfos::control {
 inline constexpr net::Protocol kAgentProtocol{.magic = "tfos-agt", .version = 1, .name = "agents"};
 /// With the key for `ask`.
 inline constexpr net::Protocol kAskProtocol{.magic = "tfos-ask", .version = 1, .name = "questions"};
+/// With the key for `operate`.
+inline constexpr net::Protocol kOperateProtocol{
+    .magic = "tfos-opr", .version = 1, .name = "operations"};
 
 /// With the key for `join`. The connecting number is the node's, the generation the tunnel's.
 inline constexpr net::Protocol kTunnelProtocol{

@@ -10,6 +10,7 @@ void Describe(F& f, M& m) {
   f.Required("cluster_id", m.cluster_id);
   f.Required("nodes", m.nodes);
   f.Required("metrics", m.metrics);
+  f.Optional("rates", m.rates);
   f.Optional("failure", m.failure);
 }
 

@@ -20,6 +20,8 @@ struct ClusterStatus {
   std::vector<NodeInfo> nodes;
   /// By node id, written as text.
   std::map<std::string, Metrics> metrics;
+  /// What counters have grown by in a second lately, by name, and by node id as text.
+  std::map<std::string, std::map<std::string, double>> rates;
   std::optional<Failure> failure;
 };
 

@@ -16,12 +16,14 @@ TEST(StatusMessagesTest, SaysNodesAndMetricsByNode) {
   status.nodes[1].node_id = 1;
   status.nodes[1].state = NodeState::kRunning;
   status.metrics["1"] = {{"rows", std::int64_t{12}}, {"loss", 0.5}};
+  status.rates["1"] = {{"rows", 2.5}};
   const json written = json::parse(SerializeStatus(status));
   EXPECT_EQ(written["cluster_id"], "c");
   ASSERT_EQ(written["nodes"].size(), 2U);
   EXPECT_EQ(written["nodes"][1]["state"], "running");
   EXPECT_TRUE(written["nodes"][1]["feed"].is_null());
   EXPECT_EQ(written["metrics"], json({{"1", {{"rows", 12}, {"loss", 0.5}}}}));
+  EXPECT_EQ(written["rates"], json({{"1", {{"rows", 2.5}}}}));
   EXPECT_TRUE(written["failure"].is_null());
 }
 

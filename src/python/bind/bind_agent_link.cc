@@ -10,6 +10,7 @@
 #include "python/bind/bindings.h"
 #include "python/objects/errors.h"
 #include "python/objects/gil.h"
+#include "python/objects/python_stacks.h"
 
 namespace tfos::python {
 namespace {
@@ -32,6 +33,11 @@ void SetMetrics(node::AgentLink& link, const std::string& json) {
   ThrowIfError(WithoutGil([&] { return link.SetMetrics(json); }), Domain::kCluster);
 }
 
+void ServeStacks(node::AgentLink& link, int signal, int file) {
+  const auto stacks = ValueOrThrow(PythonStacks::Create(signal, file), Domain::kCluster);
+  link.ServeStacks([stacks] { return stacks->Text(); });
+}
+
 }  // namespace
 
 void BindAgentLink(nb::module_& module) {
@@ -47,6 +53,9 @@ void BindAgentLink(nb::module_& module) {
            "Ends this server's feed when the agent says so, and reports its counters.")
       .def("set_metrics", &SetMetrics, nb::arg("json"),
            "The program's own metrics, as the text of a JSON object.")
+      .def("serve_stacks", &ServeStacks, nb::arg("signal"), nb::arg("file"),
+           "Tells the stacks of Python's threads to people who ask. faulthandler was registered "
+           "for the signal, with this file.")
       .def("leaving", &node::AgentLink::Leaving,
            "{node id: why} of the nodes whose executors Spark is about to take away.");
 }

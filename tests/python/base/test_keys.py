@@ -13,7 +13,7 @@ from tfos.errors import BadInputError
 
 def test_a_key_is_what_the_page_of_the_handshake_says():
     token = keys.new_token()
-    for purpose in (*keys.OF_LAUNCH, "read", "scrape", "steer"):
+    for purpose in (*keys.OF_LAUNCH, "read", "scrape", "steer", "operate"):
         expected = hmac.digest(bytes.fromhex(token), f"tfos key {purpose}".encode(), hashlib.sha256)
         assert keys.key_for(token, purpose) == expected.hex()
 

@@ -10,7 +10,7 @@ import pytest
 from tfos.base import executable
 from tfos.cluster import launch
 from tfos.cluster.coordinator import Coordinator
-from tfos.errors import NodeFailedError, TfosError
+from tfos.errors import ClusterStoppedError, NodeFailedError, TfosError
 
 BOUND_SECONDS = 60
 LISTENING = '{"type":"listening","address":"127.0.0.1","port":1}'
@@ -58,6 +58,45 @@ def test_a_callback_that_fails_does_not_leave_waits_behind(monkeypatch, tmp_path
     coordinator._reader.join(BOUND_SECONDS)
     assert not coordinator._reader.is_alive()
     assert coordinator._ended
+    coordinator.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_all_waits_are_for_the_end_once_somebody_asks_for_it(monkeypatch, tmp_path):
+    asked = '{"type":"stop_asked","by":"alice@host-a","timeout_ms":1500}'
+    says(
+        monkeypatch,
+        tmp_path,
+        f"echo '{LISTENING}'",
+        f"echo '{asked}'",
+        f"echo '{asked}'",
+        "read -r last",
+    )
+    calls, raised = [], []
+    called, ended = threading.Event(), threading.Event()
+
+    def on_stop(reason, timeout):
+        calls.append(timeout)
+        called.set()
+        ended.wait(BOUND_SECONDS)
+        raise OSError("Spark is gone")
+
+    coordinator = Coordinator({"max_lost_nodes": 0}, on_failure=lambda: None, on_stop=on_stop)
+    assert called.wait(BOUND_SECONDS)
+    assert not coordinator.wait(lambda: True, 0.1), "what it waits for no longer matters"
+
+    def wait():
+        try:
+            coordinator.wait(lambda: True, BOUND_SECONDS)
+        except ClusterStoppedError as error:
+            raised.append(str(error))
+
+    waits = threading.Thread(target=wait)
+    waits.start()
+    ended.set()
+    waits.join(BOUND_SECONDS)
+    assert raised == ["alice@host-a has stopped the cluster with `tfos stop`"]
+    assert calls == [1.5], "the second one changes nothing"
     coordinator.close()
 
 

@@ -98,6 +98,7 @@ OTHER_PROGRAMS = {
     "spark-submit",
     "su",
     "submit",
+    "yarn",
     ".",
 }
 #: Their options that must exist, by the command that lists them.

@@ -84,10 +84,13 @@ def test_each_spark_of_the_matrix_is_locked():
     assert locked | {own.partition("==")[2]} == set(combinations.SPARKS)
 
 
-def test_the_curves_of_the_page_are_drawn_by_what_npm_has():
-    """tools/dist/sources.py has the archive that these files are from."""
-    folder = ROOT / "src/control/page/uplot"
-    lines = (LOCKED / "uplot.sha256").read_text().split()
+@pytest.mark.parametrize(
+    "folder", ["src/control/page/uplot", "docs/assets/iframe-worker"], ids=os.path.basename
+)
+def test_scripts_of_pages_are_what_npm_has(folder):
+    """tools/dist/sources.py and mkdocs.yml name the packages that these files are from."""
+    folder = ROOT / folder
+    lines = (LOCKED / f"{folder.name}.sha256").read_text().split()
     hashes = dict(zip(lines[1::2], lines[::2], strict=True))
     assert {path.name for path in folder.iterdir()} == set(hashes)
     for name, wanted in hashes.items():

@@ -51,7 +51,7 @@ def test_the_users_are_those_that_have_names():
 
 
 def test_the_page_for_operators_explains_all_names():
-    text = (ROOT / "docs/troubleshooting.md").read_text()
+    text = (ROOT / "docs/metrics.md").read_text()
     assert [name for name in NAMES if f"`{name}`" not in text] == []
 
 

@@ -151,7 +151,8 @@ asio::awaitable<void> SupervisedChild::Take(std::string_view bytes) {
   // Out of the member before anything else can run.
   const std::string lines = unfinished_.substr(0, whole);
   unfinished_.erase(0, whole);
-  tail_.Add(lines);
+  written_.Add(lines);
+  if (on_output_) on_output_();
   co_await log_.Write(lines);
 }
 

@@ -9,10 +9,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/process/subprocess.h"
 #include "control/agent/child/executor_log.h"
-#include "control/agent/child/log_tail.h"
+#include "control/agent/child/output_log.h"
 #include "control/link/async_latch.h"
 #include "tfos/status.h"
 
@@ -40,14 +41,16 @@ class SupervisedChild {
   /// Zero once the child has ended.
   pid_t pid() const { return process_->pid(); }
   bool ended() const { return process_->pid() == 0; }
-  /// The last lines of its output.
-  const LogTail& tail() const { return tail_; }
+  /// The end of its output.
+  const OutputLog& written() const { return written_; }
+  /// Calls `on_output` whenever there is more of it.
+  void WatchOutput(std::function<void()> on_output) { on_output_ = std::move(on_output); }
 
   /// TERM to the group now, KILL after `grace`; with a grace of zero KILL at once. A later call may
   /// shorten the grace, never lengthen it.
   void Stop(std::chrono::milliseconds grace);
 
-  /// Takes what the child has written so far into its tail and to the log.
+  /// Takes what the child has written so far into `written` and to the log.
   boost::asio::awaitable<void> TakeWritten();
 
   /// Stops the child unless it has ended by itself within `patience`.
@@ -70,7 +73,8 @@ class SupervisedChild {
   ExecutorLog& log_;
   OnEnd on_end_;
   const std::chrono::milliseconds kill_patience_;
-  LogTail tail_;
+  OutputLog written_;
+  std::function<void()> on_output_;
   std::string unfinished_;  // a line of output without its end
   boost::asio::posix::stream_descriptor output_;
   boost::asio::posix::stream_descriptor ended_;

@@ -167,6 +167,17 @@ std::vector<float> History::Curve(const Tier& tier, std::size_t name, std::size_
   return names_[name].counter ? Rates(tier.table.times(), values) : values;
 }
 
+std::optional<double> History::Rate(std::string_view name, int node_id) const {
+  const auto known = number_of_.find(name);
+  const auto node = static_cast<std::size_t>(node_id);
+  if (known == number_of_.end() || node >= nodes_ || !names_[known->second].counter) {
+    return std::nullopt;
+  }
+  const std::vector<float> curve = Curve(recent_, known->second, node);
+  if (curve.empty() || !std::isfinite(curve.back())) return std::nullopt;
+  return curve.back();
+}
+
 void History::AppendSeries(const Tier& tier, std::size_t name, const std::vector<int>& nodes,
                            std::string& json) const {
   Spread spread(tier.table.times().size());

@@ -50,6 +50,10 @@ class History {
   /// `nodes` beside the sums and means of all (docs/formats/control-protocol.md).
   std::string Json(Range range, const std::vector<int>& nodes) const;
 
+  /// What a node's counter has grown by in a second, at the latest sample; nullopt where it did not
+  /// report it, or has ended.
+  std::optional<double> Rate(std::string_view name, int node_id) const;
+
   std::size_t nodes() const { return nodes_; }
 
  private:

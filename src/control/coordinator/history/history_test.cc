@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,9 @@ TEST(HistoryTest, TellsCountersAsWhatTheyGrewBy) {
   EXPECT_EQ(rows["mean"][9], 200);
   EXPECT_EQ(rows["sum"][9], 400);
   EXPECT_EQ(rows["nodes"]["0"][9], 100);
+  EXPECT_EQ(history.Rate("rows", 1), 300);
+  EXPECT_EQ(history.Rate("rows", 2), std::nullopt);
+  EXPECT_EQ(history.Rate("step", 0), std::nullopt);
 }
 
 TEST(HistoryTest, ACounterThatBeginsAnewHasNoRateForAMoment) {

@@ -1,12 +1,15 @@
 #include "control/coordinator/history/run_record.h"
 
 #include <charconv>
+#include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>
 
 #include "base/format.h"
 #include "base/text/json_fields.h"
+#include "control/messages/parts/metric_names.h"
 
 namespace tfos::control {
 namespace {
@@ -117,8 +120,19 @@ void RunRecord::Take(const CoordinatorEvent& event, Clock::TimePoint now) {
         fmt::format("the cluster has failed: {}: {}", failure.report.step, failure.report.message));
   } else if (const auto* ended = std::get_if<NodeFeedTerminated>(&event)) {
     events_.Add(Since(now), ended->node_id, "its program wants no more rows");
+  } else if (const auto* stop = std::get_if<StopAsked>(&event)) {
+    events_.Add(Since(now), kNoNode, fmt::format("{} asks for the cluster's end", stop->by));
   } else if (std::holds_alternative<Finished>(event)) {
     events_.Add(Since(now), kNoNode, "every node has ended");
+  }
+}
+
+void RunRecord::AddRates(ClusterStatus& status) const {
+  for (const NodeInfo& node : status.nodes) {
+    for (const char* name : {KnownName("step"), KnownName("rows")}) {
+      const std::optional<double> rate = history_.Rate(name, node.node_id);
+      if (rate.has_value()) status.rates[std::to_string(node.node_id)][name] = *rate;
+    }
   }
 }
 

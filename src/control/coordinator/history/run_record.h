@@ -14,6 +14,7 @@
 #include "control/coordinator/history/history.h"
 #include "control/messages/driver_messages.h"
 #include "control/messages/parts/metrics.h"
+#include "control/messages/status_messages.h"
 #include "tfos/status.h"
 
 namespace tfos::control {
@@ -47,6 +48,8 @@ class RunRecord {
   /// An object of JSON, as docs/formats/control-protocol.md has it.
   std::string Json(const HistoryQuery& query, Clock::TimePoint now) const;
   std::size_t nodes() const { return history_.nodes(); }
+  /// Adds the rates of steps and rows of each of its nodes.
+  void AddRates(ClusterStatus& status) const;
 
  private:
   std::chrono::milliseconds Since(Clock::TimePoint now) const;

@@ -2,6 +2,7 @@
 #define TFOS_CONTROL_COORDINATOR_ROSTER_ROSTER_H_
 
 #include <chrono>
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -112,6 +113,11 @@ class Roster {
   bool finished() const { return finished_; }
   const std::optional<Failure>& failure() const { return failure_; }
 
+  std::size_t node_count() const { return nodes_.size(); }
+  /// Of one of them.
+  NodeState StateOf(int node_id) const {
+    return nodes_[static_cast<std::size_t>(node_id)].info.state;
+  }
   std::vector<NodeInfo> Nodes(TimePoint now) const;
   ClusterStatus Snapshot(TimePoint now) const;
   /// The `start` of a node without the parts that all nodes share (`SharedStart`).

@@ -77,6 +77,8 @@ class Server final : public ControlServer {
       visitor.received = std::move(guest.received);
     } else if (guest.connection.protocol.name == kAgentProtocol.name) {
       visitor.came_as = session::CameAs::kAgent;
+    } else if (guest.connection.protocol.name == kOperateProtocol.name) {
+      visitor.came_as = session::CameAs::kOperator;
     } else {
       visitor.came_as = session::CameAs::kAsker;
     }
@@ -143,7 +145,8 @@ Result<std::unique_ptr<ControlServer>> ControlServer::Listen(asio::any_io_execut
                      .encryption = options.encryption,
                      .tls_batch_bytes = kTlsBatchBytes,
                      .doors = {{kTunnelProtocol, KeyFor(options.token, Purpose::kJoin)},
-                               {kAskProtocol, KeyFor(options.token, Purpose::kAsk)}}},
+                               {kAskProtocol, KeyFor(options.token, Purpose::kAsk)},
+                               {kOperateProtocol, KeyFor(options.token, Purpose::kOperate)}}},
            .what = "the coordinator",
            .others = true,
            .most_strangers = options.max_strangers,

@@ -60,6 +60,8 @@ class ControlService {
   virtual ~ControlService() = default;
   /// `GET target`; `query` is what follows the question mark.
   virtual boost::asio::awaitable<HttpAnswer> Get(std::string target, std::string query) = 0;
+  /// `POST target` of somebody who has the key to operate.
+  virtual boost::asio::awaitable<HttpAnswer> Post(std::string target, std::string query) = 0;
   /// A failure is logged and ends the connection.
   virtual Status OnMessage(AgentConnection& connection, std::string_view text) = 0;
   /// Asks an agent for tunnel `number`, to the TensorBoard beside its node, which this returns.
@@ -69,10 +71,12 @@ class ControlService {
   virtual void OnClosed(AgentConnection& connection) = 0;
 };
 
-/// HTTP and WebSocket on one port (the HTTP library stays behind this interface), by three ways:
+/// HTTP and WebSocket on one port (the HTTP library stays behind this interface), by four ways:
 ///
 /// - agents shake hands with the key for `join`, and may open a WebSocket;
 /// - Spark's tasks shake hands with the key for `ask`, and may ask for pages;
+/// - people who operate the cluster shake hands with the key for `operate`, may ask for pages, and
+///   may post;
 /// - people and Prometheus speak HTTP at once. They send the key for `read` or, for the metrics,
 /// that
 ///   for `scrape`. TensorBoard's page is among them, which comes through an agent. Everyone else is

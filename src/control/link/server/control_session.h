@@ -183,6 +183,8 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
       HttpAnswer answer = {.status = 405, .content_type = "text/plain"};
       if (request.method() == http::verb::get) {
         answer = co_await service_.Get(std::string(page), std::string(query));
+      } else if (request.method() == http::verb::post && came_as_ == CameAs::kOperator) {
+        answer = co_await service_.Post(std::string(page), std::string(query));
       }
       if (!co_await Answer(std::move(answer), request, request.keep_alive())) {
         co_return std::nullopt;
@@ -193,12 +195,15 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
   // Whether the peer has shown the key for a page; if not, it was answered.
   asio::awaitable<bool> LetIn(const Request& request, std::string_view page,
                               std::string_view query) {
-    const bool for_people = page == PageKeys::kMetrics || PageKeys::IsTensorBoard(page);
+    const bool for_bearers = page == PageKeys::kMetrics || PageKeys::IsTensorBoard(page);
     if (came_as_ == CameAs::kStranger && PageKeys::IsPublic(page)) {
       co_await AnswerStranger(request, page);
       co_return false;
     }
-    if (came_as_ == CameAs::kAgent || (came_as_ == CameAs::kAsker && !for_people)) co_return true;
+    if (came_as_ == CameAs::kAgent || (came_as_ == CameAs::kOperator && !for_bearers) ||
+        (came_as_ == CameAs::kAsker && !for_bearers && page != PageKeys::kOutput)) {
+      co_return true;
+    }
     // Named, not a temporary: GCC 12 destroys aggregates in an awaited call twice.
     HttpAnswer answer = {.status = 401, .content_type = "text/plain"};
     std::optional<std::string> cookie;

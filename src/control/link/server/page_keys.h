@@ -17,6 +17,8 @@ class PageKeys {
  public:
   static constexpr std::string_view kMetrics = "/metrics";
   static constexpr std::string_view kTensorBoard = "/tensorboard";
+  /// What nodes have written is for people, and not for Spark's tasks.
+  static constexpr std::string_view kOutput = "/v1/output";
 
   /// The keys are made of the cluster's token. A `scrape_token` that is not empty replaces the one
   /// for metrics.

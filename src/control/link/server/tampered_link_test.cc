@@ -63,6 +63,9 @@ class Echo final : public ControlService {
     answer.body = kPage;
     co_return answer;
   }
+  asio::awaitable<HttpAnswer> Post(std::string target, std::string query) override {
+    return Get(std::move(target), std::move(query));
+  }
   Status OnMessage(AgentConnection& agent, std::string_view text) override {
     EXPECT_EQ(agent.node_id(), static_cast<int>(kNodeId));
     agent.MarkIdentified();

@@ -13,6 +13,7 @@ enum class CameAs {
   kStranger,  ///< Nothing: it speaks HTTP at once.
   kAgent,
   kAsker,
+  kOperator,
 };
 
 /// A connection that was let in.

@@ -6,7 +6,8 @@
 #include "base/text/json_fields.h"
 #include "control/messages/parts/bootstrap_parts.h"
 
-// The parts of bootstrap_parts.h as JSON. Only for the sources of messages.
+// The parts of bootstrap_parts.h as JSON. Only for the sources of messages and of records with
+// keys.
 namespace tfos {
 
 template <>

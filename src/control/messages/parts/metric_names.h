@@ -23,7 +23,7 @@ struct KnownMetric {
 
 /// All of them: those that feed, agent, coordinator and parameter servers report, and two that
 /// programs do. Every other name is a program's, and its number is a gauge. A name of here is in
-/// docs/troubleshooting.md, too. What reports one takes it through KnownName. Those in Python
+/// docs/metrics.md, too. What reports one takes it through KnownName. Those in Python
 /// and on the page are checked by tests/python/repository/test_metric_names.py.
 ///
 /// Owner and lifetime: constants. Threads: any. Errors: none. Units: as `help` says.

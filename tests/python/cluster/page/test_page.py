@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import re
 import threading
 import urllib.error
 import urllib.request
@@ -164,7 +165,9 @@ def test_a_lost_node_is_in_no_mean_and_no_sum_of_what_is_there_now():
         assert complaints(driver) == []
         scraped = get(cluster, "/metrics", "scrape")
         assert "# TYPE tfos_node_rows counter" in scraped
-        assert 'tfos_node_rows{node="2",job="worker"} 15360' in scraped
+        assert re.search(
+            r'tfos_node_rows\{node="2",job="worker",task="\d+",host="[^"]*"\} 15360\n', scraped
+        )
         assert "tfos_node_rss_bytes{" in scraped and 'tfos_node_rss_bytes{node="2"' not in scraped
 
         for node_id in range(2):

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Restart after a kill: a node dies in the middle of the training, and the next cluster goes on.
+
+    python examples/restart.py [--epochs N] [--directory DIR] [--kill-in EPOCH]
+
+The chief keeps the whole model, with its optimizer, after each epoch. When a node is lost, the
+cluster ends with an error that names it. The driver then starts another cluster, which loads the
+newest model, and feeds it the epochs that are left. Here a node kills itself once (--kill-in).
+"""
+
+import argparse
+import glob
+import os
+import signal
+import sys
+import tempfile
+
+import digits
+import spark_session
+
+import tfos
+from tfos.errors import NodeFailedError
+
+MOST_RESTARTS = 3
+
+
+def checkpoints(directory):
+    """The models that were kept, the oldest first: one for each epoch that is done."""
+    return sorted(glob.glob(f"{directory}/epoch-*.keras"))
+
+
+def train(ctx):
+    """Runs in every node."""
+    import keras
+
+    args = ctx.args
+    kept = checkpoints(args.directory)
+    if kept:
+        model = keras.saving.load_model(kept[-1], compile=True)
+        optimizer = model.optimizer
+    else:
+        keras.utils.set_random_seed(1)
+        model = keras.Sequential(
+            [
+                keras.layers.Input((args.pixels,)),
+                keras.layers.Dense(64, activation="relu"),
+                keras.layers.Dense(10, activation="softmax"),
+            ]
+        )
+        optimizer = keras.optimizers.Adam(args.learning_rate)
+    model.compile(
+        ctx.distribute(optimizer), "sparse_categorical_crossentropy", metrics=["accuracy"]
+    )
+
+    class Accident(keras.callbacks.Callback):
+        """Ends one node as a lack of memory or a lost host would, in the first cluster alone."""
+
+        def on_epoch_begin(self, epoch, logs=None):
+            marker = os.path.join(args.directory, "accident")
+            if epoch + 1 == args.kill_in and not ctx.is_chief and not os.path.exists(marker):
+                open(marker, "x").close()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    class Report(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            ctx.report(epoch=epoch + 1, **logs)
+
+    # A file appears under its name when it is whole: a kill while it is written leaves the older ones.
+    class Keep(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            path = os.path.join(args.directory, f"epoch-{epoch + 1:03d}.keras")
+            self.model.save(f"{path}.new.keras")
+            os.replace(f"{path}.new.keras", path)
+
+    model.fit(
+        ctx.dataset(32, features="pixels", label="label"),
+        initial_epoch=len(kept),
+        epochs=args.epochs,
+        callbacks=[ctx.average_metrics(), Report(), Accident(), *ctx.chief_only(Keep())],
+        verbose=0,
+    )
+
+
+def run(spark, args, rows):
+    """Trains all epochs, in as many clusters as it takes. Returns how many were needed."""
+    for clusters in range(1, MOST_RESTARTS + 2):
+        done = len(checkpoints(args.directory))
+        if done == args.epochs:
+            return clusters - 1
+        print(f"Cluster {clusters}: {done} of {args.epochs} epochs are done", flush=True)
+        try:
+            with tfos.run(spark, train, nodes=2, args=args) as cluster:
+                cluster.train(rows, epochs=args.epochs - done)
+        except NodeFailedError as error:
+            if clusters > MOST_RESTARTS:
+                raise
+            print(f"Lost a node: {str(error).splitlines()[0]}", flush=True)
+    return MOST_RESTARTS + 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    spark_session.add_master_argument(parser)
+    digits.add_mnist_argument(parser)
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--learning-rate", type=float, default=0.003)
+    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
+    parser.add_argument("--kill-in", type=int, default=4, help="epoch; 0: no accident (default 4)")
+    parser.add_argument("--min-accuracy", type=float, default=0.9)
+    args = parser.parse_args()
+    args.directory = args.directory or tempfile.mkdtemp(prefix="tfos-restart-")
+    train_rows, test_rows = digits.load(args.mnist)
+    args.pixels = len(train_rows[0][0])
+
+    spark = spark_session.session("restart", args.master)
+    rows = (
+        spark.createDataFrame(train_rows, "pixels array<float>, label int").repartition(4).cache()
+    )
+    clusters = run(spark, args, rows)
+    spark.stop()
+
+    import numpy as np
+
+    import keras
+
+    pixels, labels = (np.array(column) for column in zip(*test_rows, strict=True))
+    model = keras.saving.load_model(checkpoints(args.directory)[-1])
+    accuracy = np.mean(np.argmax(model.predict(pixels, verbose=0), axis=1) == labels)
+    steps = int(model.optimizer.iterations)
+    print(f"{args.epochs} epochs in {clusters} clusters, {steps} steps, accuracy {accuracy:.2%}")
+    if args.kill_in and clusters == 1:
+        print("No node was lost", file=sys.stderr)
+        return 1
+    return 0 if accuracy >= args.min_accuracy else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,23 @@
+// The file by which a user's cluster is found, a request that operates it, and what the kernel says
+// of a thread, as any text: each is refused or read, and a record that was read can be written.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "control/agent/answers/thread_states.h"
+#include "control/coordinator/operations.h"
+#include "control/host/clusters/cluster_record.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto record = tfos::control::ClusterRecord::Parse(text);
+  if (record.ok() && !tfos::control::ClusterRecord::Parse(record->Serialize()).ok()) std::abort();
+  const auto query = tfos::control::OperationQuery::Parse(text);
+  if (query.ok() && (query->after < -1 || query->lines < 0 || query->wait.count() < 0)) {
+    std::abort();
+  }
+  if (tfos::control::ParseThreadState(text).cpu_seconds < 0) std::abort();
+  return 0;
+}

@@ -1,0 +1,173 @@
+#include "cli/operate/cluster_view.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "base/format.h"
+#include "control/ask/failure_text.h"
+
+namespace tfos::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kColumns = 10;
+using Row = std::array<std::string, kColumns>;
+/// Numbers are on the right.
+constexpr std::array<bool, kColumns> kOnTheRight = {false, false, true, false, true,
+                                                    true,  true,  true, true,  false};
+constexpr std::size_t kLongestDetail = 60;
+constexpr std::size_t kMostNames = 8;
+
+/// Text of a node must not move a terminal's cursor.
+std::string Printable(std::string text) {
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
+  return text;
+}
+
+std::string Text(const json& object, const char* name) {
+  const auto field = object.find(name);
+  return field != object.end() && field->is_string() ? Printable(field->get<std::string>()) : "";
+}
+
+std::string Number(const json& object, const char* name, int digits = 0) {
+  const auto field = object.find(name);
+  if (field == object.end() || !field->is_number()) return "-";
+  return fmt::format("{:.{}f}", field->get<double>(), digits);
+}
+
+const json& At(const json& object, const char* name, const std::string& key) {
+  static const json kNothing = json::object();
+  const auto outer = object.find(name);
+  if (outer == object.end() || !outer->is_object()) return kNothing;
+  const auto inner = outer->find(key);
+  return inner != outer->end() && inner->is_object() ? *inner : kNothing;
+}
+
+/// A process that has ended has no number.
+std::string Pid(const json& node) {
+  const std::string pid = Number(node, "pid");
+  return pid == "0" ? "-" : pid;
+}
+
+std::string Memory(const json& metrics) {
+  const auto bytes = metrics.find("rss_bytes");
+  if (bytes == metrics.end() || !bytes->is_number()) return "-";
+  return fmt::format("{:.2f} GiB", bytes->get<double>() / (1u << 30));
+}
+
+Row RowOf(const json& status, const json& node) {
+  const std::string id = Number(node, "node_id");
+  const json& metrics = At(status, "metrics", id);
+  const json& rates = At(status, "rates", id);
+  std::string detail = Text(node, "detail");
+  if (detail.size() > kLongestDetail) {
+    std::size_t end = kLongestDetail;
+    while (end > 0 && (static_cast<unsigned char>(detail[end]) & 0xc0) == 0x80) --end;
+    detail = detail.substr(0, end) + "...";
+  }
+  return {fmt::format("{}:{}", Text(node, "job_name"), Number(node, "task_index")),
+          Text(node, "host"),
+          Pid(node),
+          Text(node, "state"),
+          Number(metrics, "step"),
+          Number(rates, "step", 1),
+          Number(metrics, "rows"),
+          Number(rates, "rows", 0),
+          Memory(metrics),
+          std::move(detail)};
+}
+
+std::string Line(const Row& row, const std::array<std::size_t, kColumns>& widths) {
+  std::string line;
+  for (std::size_t i = 0; i < kColumns; ++i) {
+    line += kOnTheRight[i] ? fmt::format("{:>{}}", row[i], widths[i])
+                           : fmt::format("{:<{}}", row[i], widths[i]);
+    line += "  ";
+  }
+  while (line.ends_with(' ')) line.pop_back();
+  return line + '\n';
+}
+
+bool IsFinal(const std::string& state) {
+  return state == "done" || state == "failed" || state == "lost";
+}
+
+}  // namespace
+
+Result<ClusterView> ClusterView::Ask(const ClusterAccess& cluster) {
+  TFOS_ASSIGN_OR_RETURN(std::string body, cluster.Get("/v1/status", kPatience));
+  return Parse(std::move(body));
+}
+
+Result<ClusterView> ClusterView::Parse(std::string body) {
+  ClusterView view;
+  view.status_ = json::parse(body, nullptr, false);
+  const auto nodes = view.status_.is_object() ? view.status_.find("nodes") : view.status_.end();
+  const bool good = view.status_.is_object() && nodes != view.status_.end() && nodes->is_array() &&
+                    std::ranges::all_of(*nodes, [](const json& node) { return node.is_object(); });
+  if (!good) {
+    return Status(ErrorKind::kBug, "what answers is not a coordinator of tfos: it sent no status");
+  }
+  view.body_ = std::move(body);
+  return view;
+}
+
+bool ClusterView::has_failed() const {
+  const auto failure = status_.find("failure");
+  return failure != status_.end() && failure->is_object();
+}
+
+bool ClusterView::has_ended() const {
+  return std::ranges::all_of(status_["nodes"],
+                             [](const json& node) { return IsFinal(Text(node, "state")); });
+}
+
+std::string ClusterView::Table(std::size_t most_lines) const {
+  const json& nodes = status_.at("nodes");
+  std::vector<Row> rows = {
+      {"node", "host", "pid", "state", "step", "steps/s", "rows", "rows/s", "memory", "doing"}};
+  for (const json& node : nodes) rows.push_back(RowOf(status_, node));
+  std::array<std::size_t, kColumns> widths{};
+  for (const Row& row : rows) {
+    for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text = fmt::format("cluster {}: {}, {} nodes\n", Text(status_, "cluster_id"),
+                                 has_failed()  ? "failed"
+                                 : has_ended() ? "ended"
+                                               : "running",
+                                 nodes.size());
+  // Room for the first line, and for one that says what is left out.
+  const std::size_t shown =
+      rows.size() + 1 <= most_lines ? rows.size() : std::max<std::size_t>(most_lines, 3) - 2;
+  for (std::size_t i = 0; i < shown; ++i) text += Line(rows[i], widths);
+  if (shown < rows.size()) text += fmt::format("... and {} more nodes\n", rows.size() - shown);
+  if (has_failed()) {
+    const auto failure = control::FailureText(status_.at("failure").dump());
+    if (failure.ok()) text += *failure + '\n';
+  }
+  return text;
+}
+
+Result<int> ClusterView::NodeNumber(std::string_view name) const {
+  std::string known;
+  std::size_t count = 0;
+  for (const json& node : status_.at("nodes")) {
+    const std::string number = Number(node, "node_id");
+    const std::string role =
+        fmt::format("{}:{}", Text(node, "job_name"), Number(node, "task_index"));
+    const auto id = node.find("node_id");
+    const bool fits = name == number || name == role;
+    if (fits && id != node.end() && id->is_number_integer()) return id->get<int>();
+    if (count++ < kMostNames) known += (known.empty() ? "" : ", ") + role;
+  }
+  if (count > kMostNames) known += ", ...";
+  return Status(ErrorKind::kBadInput,
+                fmt::format("the cluster has no node '{}'; it has {}", name, known));
+}
+
+}  // namespace tfos::cli

@@ -1,0 +1,100 @@
+#include "cli/operate/cluster_view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace tfos::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+json Status(int nodes) {
+  json status = {{"cluster_id", "c1"},
+                 {"nodes", json::array()},
+                 {"metrics", json::object()},
+                 {"rates", json::object()},
+                 {"failure", nullptr}};
+  for (int i = 0; i < nodes; ++i) {
+    status["nodes"].push_back({{"node_id", i},
+                               {"job_name", i == 0 ? "chief" : "worker"},
+                               {"task_index", i == 0 ? 0 : i - 1},
+                               {"state", "running"},
+                               {"detail", ""},
+                               {"host", "h"},
+                               {"pid", 100 + i}});
+  }
+  return status;
+}
+
+TEST(ClusterViewTest, ShowsNodesWithTheirNumbers) {
+  json status = Status(2);
+  status["metrics"]["1"] = {{"step", 120}, {"rows", 15360}, {"rss_bytes", 1u << 30}};
+  status["rates"]["1"] = {{"step", 2.25}, {"rows", 288.4}};
+  status["nodes"][0]["detail"] = "moves\x1b[2J the cursor";
+  const auto view = ClusterView::Parse(status.dump());
+  ASSERT_TRUE(view.ok());
+  EXPECT_EQ(view->body(), status.dump());
+  EXPECT_FALSE(view->has_failed());
+  EXPECT_FALSE(view->has_ended());
+  EXPECT_EQ(view->Table(),
+            "cluster c1: running, 2 nodes\n"
+            "node      host  pid  state    step  steps/s   rows  rows/s    memory  doing\n"
+            "chief:0   h     100  running     -        -      -       -         -  moves [2J the "
+            "cursor\n"
+            "worker:0  h     101  running   120      2.2  15360     288  1.00 GiB\n");
+}
+
+TEST(ClusterViewTest, AScreenFullOfNodesIsCut) {
+  const auto view = ClusterView::Parse(Status(10).dump());
+  const std::string table = view->Table(6);
+  EXPECT_EQ(std::ranges::count(table, '\n'), 6);
+  EXPECT_THAT(table, EndsWith("... and 7 more nodes\n"));
+  EXPECT_THAT(view->Table(12), Not(HasSubstr("more nodes")));
+}
+
+TEST(ClusterViewTest, SaysHowItEnded) {
+  json status = Status(1);
+  status["nodes"][0]["state"] = "failed";
+  status["nodes"][0]["pid"] = 0;
+  EXPECT_THAT(ClusterView::Parse(status.dump())->Table(), HasSubstr("cluster c1: ended"));
+  status["failure"] = {{"node_id", 0}, {"job_name", "chief"},       {"task_index", 0},
+                       {"host", "h"},  {"step", "run the program"}, {"message", "ValueError: x"}};
+  const auto view = ClusterView::Parse(status.dump());
+  EXPECT_TRUE(view->has_failed());
+  EXPECT_TRUE(view->has_ended());
+  EXPECT_THAT(view->Table(), AllOf(HasSubstr("cluster c1: failed"), HasSubstr("ValueError: x")));
+}
+
+TEST(ClusterViewTest, FindsNodes) {
+  const auto view = ClusterView::Parse(Status(12).dump());
+  EXPECT_EQ(view->NodeNumber("worker:1").value(), 2);
+  EXPECT_EQ(view->NodeNumber("3").value(), 3);
+  const auto none = view->NodeNumber("ps:0");
+  EXPECT_EQ(ExitCodeOf(none.status()), kUsage);
+  EXPECT_THAT(none.status().ToString(), HasSubstr("it has chief:0, worker:0"));
+}
+
+TEST(ClusterViewTest, AnyAnswerIsRead) {
+  const std::string text = Status(2).dump();
+  for (std::size_t bit = 0; bit < text.size() * 8; ++bit) {
+    std::string flipped = text;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    const auto view = ClusterView::Parse(flipped);
+    if (!view.ok()) continue;
+    EXPECT_FALSE(view->Table().empty());
+    EXPECT_FALSE(view->NodeNumber("x").ok());
+  }
+  for (const char* other : {"", "[]", "{}", R"({"nodes":[1]})", R"({"nodes":{}})"}) {
+    EXPECT_FALSE(ClusterView::Parse(other).ok());
+  }
+}
+
+}  // namespace
+}  // namespace tfos::cli

@@ -1,0 +1,18 @@
+#ifndef TFOS_CLI_OPERATE_OPERATE_COMMANDS_H_
+#define TFOS_CLI_OPERATE_OPERATE_COMMANDS_H_
+
+#include <CLI/CLI.hpp>
+
+namespace tfos::cli {
+
+// What people do with a running cluster: one file each. Exit codes: cluster_access.h.
+
+void AddStatusCommand(CLI::App& app, int& exit_code);
+void AddTopCommand(CLI::App& app, int& exit_code);
+void AddLogsCommand(CLI::App& app, int& exit_code);
+void AddStackCommand(CLI::App& app, int& exit_code);
+void AddStopCommand(CLI::App& app, int& exit_code);
+
+}  // namespace tfos::cli
+
+#endif  // TFOS_CLI_OPERATE_OPERATE_COMMANDS_H_

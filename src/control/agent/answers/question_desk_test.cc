@@ -1,0 +1,184 @@
+#include "control/agent/answers/question_desk.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/process/subprocess.h"
+
+namespace tfos::control {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class QuestionDeskTest : public ::testing::Test {
+ protected:
+  void Begin(pid_t pid = ::getpid()) {
+    desk_.Begin(pid, written_, [this] { ++asked_stacks_; });
+  }
+  void Ask(Question question) {
+    question.number = ++number_;
+    desk_.Take(question);
+    Run();
+  }
+  void AskForOutput(std::int64_t after, milliseconds wait = milliseconds(0)) {
+    Ask({.about = std::string(Question::kOutput), .after = after, .lines = 2, .wait = wait});
+  }
+  void AskForStacks() { Ask({.about = std::string(Question::kStacks)}); }
+  void Write(const std::string& text) {
+    written_.Add(text);
+    desk_.OnOutput();
+    Run();
+  }
+  /// Whatever can go on now does.
+  void Run() {
+    io_.restart();
+    io_.poll();
+  }
+  void AwaitAnswers(std::size_t count) {
+    while (answers_.size() < count) {
+      io_.restart();
+      io_.run_one();
+    }
+  }
+
+  boost::asio::io_context io_;
+  OutputLog written_;
+  std::vector<Answer> answers_;
+  int asked_stacks_ = 0;
+  int number_ = 0;
+  QuestionDesk desk_{io_.get_executor(),
+                     [this](const Answer& answer) { answers_.push_back(answer); }};
+};
+
+TEST_F(QuestionDeskTest, TellsTheLastLinesAndWhatFollows) {
+  Begin();
+  Write("a\nb\nc\n");
+  AskForOutput(-1);
+  ASSERT_THAT(answers_, SizeIs(1));
+  EXPECT_EQ(answers_[0].number, 1);
+  EXPECT_EQ(answers_[0].text, "b\nc\n");
+  EXPECT_EQ(answers_[0].from, 2);
+  EXPECT_EQ(answers_[0].next, 6);
+  EXPECT_FALSE(answers_[0].ended);
+  AskForOutput(0);
+  EXPECT_EQ(answers_[1].text, "a\nb\nc\n");
+  AskForOutput(6);
+  EXPECT_EQ(answers_[2].text, "");
+}
+
+TEST_F(QuestionDeskTest, WaitsForOutput) {
+  Begin();
+  AskForOutput(0, std::chrono::hours(1));
+  AskForOutput(0, std::chrono::hours(1));
+  EXPECT_THAT(answers_, IsEmpty());
+  Write("a\n");
+  AwaitAnswers(2);
+  EXPECT_EQ(answers_[0].text, "a\n");
+  EXPECT_EQ(answers_[1].text, "a\n");
+}
+
+TEST_F(QuestionDeskTest, AnAnswerIsBounded) {
+  Begin();
+  for (int i = 0; i < 1000; ++i) Write(std::string(999, 'x') + "\n");
+  AskForOutput(0);
+  EXPECT_LE(answers_[0].text.size(), QuestionDesk::kMostBytes);
+  EXPECT_EQ(answers_[0].next % 1000, 0);
+  Ask({.about = std::string(Question::kOutput), .lines = 100'000});
+  EXPECT_LE(answers_[1].text.size(), QuestionDesk::kMostBytes);
+  EXPECT_EQ(answers_[1].next, 1'000'000);
+}
+
+TEST_F(QuestionDeskTest, TooManyAreTurnedAway) {
+  Begin();
+  for (std::size_t i = 0; i < QuestionDesk::kMostQuestions; ++i) {
+    AskForOutput(0, std::chrono::hours(1));
+  }
+  AskForOutput(0);
+  ASSERT_THAT(answers_, SizeIs(1));
+  EXPECT_THAT(answers_[0].text, HasSubstr("too many"));
+  Write("a\n");
+  AwaitAnswers(1 + QuestionDesk::kMostQuestions);
+  AskForOutput(0);
+  EXPECT_EQ(answers_.back().text, "a\n");
+}
+
+TEST_F(QuestionDeskTest, TheEndOfANodeIsToldOnceAndToNobodyInParticular) {
+  Begin();
+  Write(std::string(20'000, 'x') + "\nlast\n");
+  desk_.End();
+  desk_.End();
+  ASSERT_THAT(answers_, SizeIs(1));
+  EXPECT_EQ(answers_[0].number, Answer::kUnasked);
+  EXPECT_EQ(answers_[0].text.size(), QuestionDesk::kLastBytes);
+  EXPECT_THAT(answers_[0].text, HasSubstr("\nlast\n"));
+  EXPECT_TRUE(answers_[0].ended);
+}
+
+TEST_F(QuestionDeskTest, WhoeverFollowsGetsAllThatANodeWroteInTheEnd) {
+  Begin();
+  Write("a\n");
+  AskForOutput(2, std::chrono::hours(1));
+  written_.Add(std::string(20'000, 'x'));
+  desk_.End();
+  Run();
+  ASSERT_THAT(answers_, SizeIs(1));  // The coordinator answers with it.
+  EXPECT_EQ(answers_[0].from, 0);
+  EXPECT_EQ(answers_[0].next, 20'002);
+}
+
+TEST_F(QuestionDeskTest, StacksHaveBothHalves) {
+  Begin();
+  AskForStacks();
+  AskForStacks();
+  EXPECT_EQ(asked_stacks_, 1);
+  desk_.OnStacks("Thread 1 of Python\n");
+  AwaitAnswers(2);
+  for (const Answer& answer : answers_) {
+    EXPECT_THAT(answer.text, AllOf(HasSubstr("Thread 1 of Python"), HasSubstr(" s of CPU")));
+  }
+  AskForStacks();
+  EXPECT_EQ(asked_stacks_, 2);
+  desk_.OnStacks("");
+  AwaitAnswers(3);
+  EXPECT_THAT(answers_[2].text, HasSubstr("runs no Python"));
+}
+
+TEST_F(QuestionDeskTest, AProcessThatIsStoppedIsNotAsked) {
+  auto process = Subprocess::Start({.argv = {"/bin/sleep", "600"}});
+  ASSERT_TRUE(process.ok());
+  const pid_t pid = (*process)->pid();
+  ::kill(pid, SIGSTOP);
+  siginfo_t info;
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED | WNOWAIT), 0);
+  Begin(pid);
+  AskForStacks();
+  EXPECT_EQ(asked_stacks_, 0);
+  ASSERT_THAT(answers_, SizeIs(1));
+  EXPECT_THAT(answers_[0].text,
+              AllOf(HasSubstr("it is stopped (SIGSTOP"), HasSubstr("sleep            is stopped")));
+}
+
+TEST_F(QuestionDeskTest, BeforeTheProcessThereIsNothingToTell) {
+  AskForStacks();
+  AskForOutput(-1);
+  ASSERT_THAT(answers_, SizeIs(2));
+  EXPECT_THAT(answers_[0].text, HasSubstr("has not been started"));
+  EXPECT_EQ(answers_[1].text, "");
+  Ask({.about = "weather"});
+  EXPECT_THAT(answers_[2].text, HasSubstr("can't tell its weather"));
+}
+
+}  // namespace
+}  // namespace tfos::control

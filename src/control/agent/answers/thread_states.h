@@ -1,0 +1,30 @@
+#ifndef TFOS_CONTROL_AGENT_ANSWERS_THREAD_STATES_H_
+#define TFOS_CONTROL_AGENT_ANSWERS_THREAD_STATES_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+
+namespace tfos::control {
+
+/// What the kernel says of a thread.
+///
+/// Owner and lifetime: a value. Threads: any.
+struct ThreadState {
+  std::string name;
+  char state = '?';        ///< As in proc(5).
+  double cpu_seconds = 0;  ///< Since it began.
+};
+
+/// From the text of /proc/PID/task/TID/stat. What it does not say stays as it is.
+ThreadState ParseThreadState(std::string_view stat);
+
+/// A line for each thread of a process, for people: its number and name, what it does, the function
+/// of the kernel and the system call that it waits in where the kernel tells, and its CPU time.
+/// At most 1,000 threads. Reads /proc and stops nothing. Threads: any. Errors: a line says so.
+std::string DescribeThreads(pid_t pid);
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_AGENT_ANSWERS_THREAD_STATES_H_

@@ -1,0 +1,177 @@
+"""`tfos status`, `logs`, `stack` and `stop` on a standalone cluster of Spark, as a user runs them."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import signal
+import threading
+
+import pytest
+
+import tfos
+from support.operating import follow, pid_of
+from support.operating import tfos as run_tfos
+from support.programs import operate
+from support.waiting import BOUND_SECONDS, wait_for
+from tfos.errors import ClusterStoppedError
+
+pytestmark = pytest.mark.timeout(3 * BOUND_SECONDS)
+
+
+@pytest.fixture(scope="module")
+def spark(spark_on, standalone_cluster):
+    return spark_on(standalone_cluster.url, **{"spark.executor.memory": "512m"})
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("TFOS_RUNTIME_DIR", str(tmp_path / "clusters"))
+
+
+def start(spark, program, tmp_path, input_mode="tensorflow", **settings):
+    return tfos.run(
+        spark, program, nodes=2, args={"dir": str(tmp_path)}, input_mode=input_mode, **settings
+    )
+
+
+def come(tmp_path, name, nodes=2):
+    """Waits until both nodes have left a file of this name."""
+    wait_for(lambda: len(list(tmp_path.glob(f"{name}-*"))) == nodes, f"files {name}")
+
+
+def test_status_and_logs_of_running_nodes(spark, tmp_path, leftovers):
+    with start(spark, operate.say_lines_and_wait, tmp_path) as cluster:
+        come(tmp_path, "said")
+        status = run_tfos("status")
+        assert status.returncode == 0, status.stderr
+        assert f"cluster {cluster.cluster_id}: running, 2 nodes" in status.stdout
+        assert str(pid_of(cluster, "worker:1")) in status.stdout
+        wait_for(lambda: "line 199 of worker:1" in run_tfos("logs", "worker:1").stdout, "all lines")
+        last = run_tfos("logs", "1", "--lines", "2")
+        assert last.stdout == "line 198 of worker:1\nline 199 of worker:1\n"
+        # As many lines as that, though more are there.
+        assert run_tfos("logs", "worker:0").stdout.count("\n") == 100
+
+        followers = [follow("logs", "worker:1", "-f", "-n", "1") for _ in range(2)]
+        slow = follow("logs", "worker:1", "-f", "-n", "200")  # Nobody reads it.
+        for follower in followers:
+            assert follower.stdout.readline() == "line 199 of worker:1\n"
+        for number in range(3):
+            part = tmp_path / f"part-{number}"
+            part.write_text(f"news {number}")
+            part.rename(tmp_path / f"say-{number}")
+            for follower in followers:
+                assert follower.stdout.readline().startswith("news") or number
+        (tmp_path / "end").touch()
+        for follower in followers:
+            assert follower.stdout.read().endswith("the last words\n")
+            assert follower.wait(BOUND_SECONDS) == 0
+            follower.stdout.close()
+        assert slow.stdout.read().endswith("the last words\n")
+        assert slow.wait(BOUND_SECONDS) == 0
+        slow.stdout.close()
+
+
+def test_the_output_of_a_node_that_has_ended_is_there_as_long_as_the_cluster(
+    spark, tmp_path, leftovers
+):
+    with start(spark, operate.say_lines_and_wait, tmp_path) as cluster:
+        come(tmp_path, "said")
+        (tmp_path / "end").touch()
+        wait_for(lambda: all(node.state == "done" for node in cluster.status()), "the nodes' end")
+        ended = run_tfos("logs", "worker:0", "-f")
+        assert ended.returncode == 0, ended.stderr
+        assert ended.stdout.endswith("line 199 of worker:0\nthe last words\n")
+        wait_for(
+            lambda: "the node is done" in run_tfos("stack", "worker:0").stderr, "its agent's end"
+        )
+
+
+def test_stacks_of_a_node_that_waits_and_of_one_that_is_stopped(spark, tmp_path, leftovers):
+    with start(spark, operate.wait_on_the_main_thread, tmp_path) as cluster:
+        come(tmp_path, "waits")
+        waits = run_tfos("stack", "worker:0")
+        assert waits.returncode == 0, waits.stderr
+        pid = pid_of(cluster, "worker:0")
+        assert f"thread {pid} 'MainThread', the latest call last:" in waits.stdout
+        assert "in wait_in_python" in waits.stdout
+        assert "time.sleep(0.01)" in waits.stdout, "with the program's own lines"
+        assert f"Threads of process {pid}, as the kernel sees them:" in waits.stdout
+        assert "tfos-hear-agent" in waits.stdout
+
+        os.kill(pid, signal.SIGSTOP)
+        stopped = run_tfos("stack", "worker:0")
+        assert stopped.returncode == 0, stopped.stderr
+        assert "it is stopped (SIGSTOP or SIGTSTP; SIGCONT lets it go on)" in stopped.stdout
+        assert "is stopped" in stopped.stdout.partition("as the kernel sees them")[2]
+        assert "wait_in_python" not in stopped.stdout
+        os.kill(pid, signal.SIGCONT)
+        wait_for(
+            lambda: "in wait_in_python" in run_tfos("stack", "worker:0").stdout, "its stacks again"
+        )
+        (tmp_path / "end").touch()
+
+
+def test_stacks_of_a_node_that_holds_pythons_lock_in_native_code(spark, tmp_path, leftovers):
+    cluster = start(spark, operate.hang_in_native_code, tmp_path)
+    come(tmp_path, "hangs")
+    for _ in range(2):
+        hangs = run_tfos("stack", "worker:1")
+        assert hangs.returncode == 0, hangs.stderr
+        assert "A thread holds Python's lock in native code" in hangs.stdout
+        assert "in hang_natively" in hangs.stdout
+        assert "in wait_in_python" in hangs.stdout, "of the thread that waits for the lock"
+        pid = pid_of(cluster, "worker:1")
+        assert f"{pid}  " in hangs.stdout.partition("as the kernel sees them")[2]
+    stop = run_tfos("stop")
+    assert stop.returncode == 0, stop.stderr
+    assert f"cluster {cluster.cluster_id} has ended" in stop.stdout
+    with pytest.raises(ClusterStoppedError, match="has stopped the cluster with `tfos stop`"):
+        cluster.wait(BOUND_SECONDS)
+
+
+def test_a_native_parameter_server_has_no_stacks_of_python(spark, tmp_path, leftovers):
+    with start(spark, operate.wait_on_the_main_thread, tmp_path, parameter_servers=1):
+        come(tmp_path, "waits", 1)
+        server = run_tfos("stack", "ps:0")
+        assert server.returncode == 0, server.stderr
+        assert "the node runs no Python" in server.stdout
+        assert "tfos-serve" in server.stdout
+        (tmp_path / "end").touch()
+
+
+def test_stop_ends_a_cluster_that_is_fed_in_order(spark, tmp_path, leftovers):
+    stopped = []
+
+    def stop():
+        come(tmp_path, "reads")
+        stopped.append(run_tfos("stop", "--timeout", "100"))
+
+    thread = threading.Thread(target=stop)
+    rows = spark.sparkContext.parallelize(range(10_000), 2)
+    with pytest.raises(ClusterStoppedError) as raised:
+        with start(spark, operate.read_rows_and_say_so, tmp_path, "spark") as cluster:
+            thread.start()
+            cluster.train(rows, epochs=10**6)
+    thread.join()
+    assert stopped[0].returncode == 0, stopped[0].stderr
+    assert f"cluster {cluster.cluster_id} has ended" in stopped[0].stdout
+    assert str(raised.value).startswith(f"{getpass.getuser()}@")
+    assert all(int((tmp_path / f"saved-{n}").read_text()) > 0 for n in range(2)), "both could save"
+    assert [node.state for node in cluster.status()] == ["done", "done"]
+    assert run_tfos("status").returncode == 1
+
+
+def test_stop_with_a_link_from_elsewhere(spark, tmp_path, leftovers, monkeypatch):
+    cluster = start(spark, operate.wait_on_the_main_thread, tmp_path)
+    come(tmp_path, "waits")
+    monkeypatch.setenv("TFOS_RUNTIME_DIR", "/nowhere")
+    refused = run_tfos("stop", "--link", link=cluster.page_url)
+    assert refused.returncode == 2 and "opens only what is read" in refused.stderr
+    lines = run_tfos("logs", "worker:0", "--link", link=cluster.page_url)
+    assert lines.returncode == 0, lines.stderr
+    stop = run_tfos("stop", "--link", link=cluster.operate_link)
+    assert stop.returncode == 0, stop.stderr
+    with pytest.raises(ClusterStoppedError):
+        cluster.shutdown()

@@ -1,0 +1,136 @@
+"""deploy/monitoring on a real Prometheus: it finds clusters by their files, scrapes them with the
+token, and answers what the Grafana board asks."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import pytest
+
+import tfos
+from support.places import ROOT
+from support.waiting import wait_for
+from tfos.errors import BadInputError
+
+MONITORING = ROOT / "deploy/monitoring"
+#: tools/fetch_prometheus.sh puts it there; `make test` calls that.
+PROGRAMS = ROOT / "build/prometheus/usr/bin"
+TOKEN = "a-token-for-tests-of-scraping"
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory):
+    """The directory in which clusters leave their files."""
+    return tmp_path_factory.mktemp("clusters")
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory, clusters):
+    """A function that asks a running Prometheus: its results. Its configuration is the one that users
+    copy, with other paths, and shorter intervals."""
+    folder = tmp_path_factory.mktemp("prometheus")
+    (folder / "token").write_text(TOKEN)
+    text = (MONITORING / "prometheus.yml").read_text()
+    for shown, here in {
+        "/etc/prometheus/tfos-scrape-token": str(folder / "token"),
+        "/var/lib/tfos/clusters": str(clusters),
+        "15s": "1s",
+    }.items():
+        assert shown in text
+        text = text.replace(shown, here)
+    configuration = folder / "prometheus.yml"
+    configuration.write_text(text)
+    subprocess.run([PROGRAMS / "promtool", "check", "config", configuration], check=True)
+    with open(folder / "log", "w") as log:
+        server = subprocess.Popen(
+            [
+                PROGRAMS / "prometheus",
+                f"--config.file={configuration}",
+                f"--storage.tsdb.path={folder}/data",
+                "--web.listen-address=127.0.0.1:0",
+            ],
+            stderr=log,
+        )
+
+    def address():
+        assert server.poll() is None, (folder / "log").read_text()
+        return re.search(r'msg="Listening on" address=(\S+)', (folder / "log").read_text())
+
+    def ask(expression):
+        query = urllib.parse.urlencode({"query": expression})
+        try:
+            with urllib.request.urlopen(f"http://{where}/api/v1/query?{query}") as answer:
+                return json.load(answer)["data"]["result"]
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{expression}: {error.read().decode()}") from error
+
+    try:
+        where = wait_for(address, lambda: (folder / "log").read_text())[1]
+        yield ask
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def train(ctx):
+    while not ctx.feed.should_stop():
+        ctx.feed.next_batch(10)
+        ctx.report(step=1, loss=0.5)
+
+
+def expressions():
+    """(title, expression) of all panels."""
+    board = json.loads((MONITORING / "grafana.json").read_text())
+    return [
+        (panel["title"], target["expr"]) for panel in board["panels"] for target in panel["targets"]
+    ]
+
+
+def test_prometheus_finds_and_scrapes_a_cluster(spark, prometheus, clusters, leftovers):
+    settings = {"scrape_token": TOKEN, "scrape_directory": str(clusters)}
+    with tfos.run(spark, train, nodes=2, **settings) as cluster:
+        cluster.train(spark.sparkContext.parallelize(range(2000), 2))
+        ours = f'{{cluster="{cluster.cluster_id}"}}'
+
+        def rows():
+            found = prometheus(f"tfos_node_rows{ours}")
+            return sum(float(sample["value"][1]) for sample in found) == 2000 and found
+
+        labels = [sample["metric"] for sample in wait_for(rows, "all rows in Prometheus")]
+        assert {label["task"] for label in labels} == {"0", "1"}
+        application = spark.sparkContext.applicationId
+        for label in labels:
+            assert label["job"] == "worker" and label["node"] and label["host"]
+            assert label["application"] == application and label["program"] == "tfos-tests"
+        # A rate is between two scrapes.
+        wait_for(lambda: prometheus(f"rate(tfos_node_step{ours}[1m])"), "a second scrape")
+        empty = set()
+        for title, expression in expressions():
+            asked = expression.replace("$cluster", cluster.cluster_id)
+            if not prometheus(asked.replace("$__rate_interval", "1m")):
+                empty.add(title)
+        # All processes answer, and the cluster has no parameter server.
+        assert empty == {"Seconds without an answer", "Pushes to parameter servers a second"}
+        assert [path.name for path in clusters.iterdir()] == [f"tfos-{cluster.cluster_id}.json"]
+        assert TOKEN not in next(clusters.iterdir()).read_text()
+    assert not list(clusters.iterdir())
+
+
+def test_a_directory_that_cannot_be_written_is_named_before_anything_starts(
+    spark, tmp_path, leftovers
+):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInputError, match=r"spark\.tfos\.scrape\.directory=.*can't be written"):
+        tfos.run(spark, train, nodes=1, scrape_directory=str(tmp_path / "file" / "below"))
+
+
+def test_the_board_asks_for_metrics_that_there_are():
+    header = (ROOT / "src/control/messages/parts/metric_names.h").read_text()
+    known = set(re.findall(r'KnownMetric\{"(\w+)",', header)) | {"loss"}
+    asked = {name for _, text in expressions() for name in re.findall(r"tfos_node_(\w+)", text)}
+    assert asked <= known and len(asked) > 8
