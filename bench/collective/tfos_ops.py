@@ -29,6 +29,7 @@ nodes = [
         "host": "localhost",
         "address": "127.0.0.1",
         "tensor_port": port,
+        "rank": node,
     }
     for node, port in enumerate(ports)
 ]

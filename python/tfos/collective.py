@@ -57,6 +57,8 @@ class Group:
         rdma: str = "false",
         timeline: str = "",
         link: Any = None,
+        joins: bool = False,
+        regroup_timeout: float = 60.0,
     ):
         """Waits until all of them have come here.
 
@@ -69,10 +71,14 @@ class Group:
             rdma: "true" for UCX between hosts, where it is there; "required" for nothing else.
             timeline: a directory for the file that says what operations took; "" for none.
             link: the node's to its agent, for a group that goes on without nodes that are lost.
+            joins: the others have begun without this node. It does not wait for them here, and
+                takes part once they have let it in (``come_in``).
+            regroup_timeout: seconds that nodes may take to connect again when one was lost or
+                comes in.
         """
         members = members_of(nodes)
-        ids = [node["node_id"] for node in members]
-        if node_id not in ids:
+        ranks = {node["node_id"]: node["rank"] for node in members}
+        if node_id not in ranks:
             raise BadInputError(
                 f"node {node_id} does not train, so it has no part in collective "
                 f"operations; those of "
@@ -80,7 +86,7 @@ class Group:
             )
         self._native = _native.TensorGroup.join(
             [(_name_of(node), node["address"], node["tensor_port"]) for node in members],
-            ids.index(node_id),
+            ranks[node_id],
             key,
             listener,
             CONNECT_TIMEOUT,
@@ -89,8 +95,11 @@ class Group:
             encrypt,
             rdma,
             "" if rdma == "false" else ucx.packaged(),
-            _timeline_path(timeline, members[ids.index(node_id)]),
+            _timeline_path(timeline, members[ranks[node_id]]),
             link,
+            [node["rank"] for node in members if node.get("state") not in ("expected", "lost")],
+            joins,
+            regroup_timeout,
         )
         #: Whether the group goes on without nodes that are lost.
         self.is_elastic: bool = link is not None
@@ -105,8 +114,30 @@ class Group:
 
     @property
     def size(self) -> int:
-        """How many members there are now."""
-        return self._native.size
+        """How many members there are now; of a node that has not come in, how many may be."""
+        return self._native.size or len(self.names)
+
+    @property
+    def has_state(self) -> bool:
+        """Whether this node has the weights of those that train; one that joins has not."""
+        return self._native.has_state
+
+    def come_in(self) -> None:
+        """For a node that joins: returns when the others have let it in."""
+        self._native.come_in()
+
+    def settle(self) -> None:
+        """Returns when all have called it: then those that came in have the weights."""
+        self._native.settle()
+
+    def set_in_steps(self, in_steps: bool) -> None:
+        """Whether this node calls ``meet_after_step`` after each step from now on."""
+        self._native.set_in_steps(in_steps)
+
+    def meet_after_step(self) -> bool:
+        """Lets nodes in that wait for it, or waits for some where too few are left. True if all go
+        on by giving the others the weights, and then ``settle``."""
+        return self._native.meet_after_step()
 
     @property
     def transport(self) -> str:

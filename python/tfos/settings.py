@@ -155,6 +155,23 @@ SETTINGS: tuple[Setting, ...] = (
         "cluster; the others get the rows that they had not read",
     ),
     Setting(
+        "lateNodes",
+        bool,
+        True,
+        "",
+        "with nodes=(least, most): nodes may join training that has begun, in place of lost ones "
+        "or because they come late; false: all begin together, and lost ones stay away",
+    ),
+    Setting(
+        "minNodes.timeout",
+        float,
+        300.0,
+        "seconds",
+        "with nodes=(least, most): how long the nodes that are left wait for others when they are "
+        "fewer than the least number; then the cluster fails. 0, or without lateNodes: at once",
+        maximum=24 * 3600,
+    ),
+    Setting(
         "stop.grace", float, 5.0, "seconds", "time between TERM and KILL when a node is stopped"
     ),
     Setting(
@@ -225,6 +242,16 @@ SETTINGS: tuple[Setting, ...] = (
         "InfiniBand or RoCE if there is some. With true, they use TCP if UCX 1.14 or newer is "
         "missing; with required, they fail",
         choices=("false", "true", "required"),
+    ),
+    Setting(
+        "tensors.regroupTimeout",
+        float,
+        60.0,
+        "seconds",
+        "how long nodes that train together may take to connect again when one was lost or has "
+        "joined",
+        minimum=1,
+        maximum=24 * 3600,
     ),
     Setting(
         "tensors.timeline",

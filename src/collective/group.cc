@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <numeric>
 #include <utility>
@@ -16,16 +17,29 @@ Group::Group(GroupOptions options)
     : closed_(std::make_unique<std::atomic<bool>>(false)),
       rank_(options.rank),
       membership_(options.membership),
-      options_(std::move(options)) {}
+      has_state_(!options.joins),
+      options_(std::move(options)),
+      outside_(options_.joins) {}
 
 Result<std::unique_ptr<Group>> Group::Join(GroupOptions options) {
   Membership::Formed first;
   first.generation = options.generation;
-  first.members = options.members;
-  first.ranks.resize(first.members.size());
-  std::iota(first.ranks.begin(), first.ranks.end(), 0);
+  first.ranks = options.ranks;
+  if (first.ranks.empty()) {
+    first.ranks.resize(options.members.size());
+    std::iota(first.ranks.begin(), first.ranks.end(), 0);
+  }
+  for (const std::uint32_t rank : first.ranks) {
+    if (rank >= options.members.size()) {
+      return Status(ErrorKind::kBadInput, fmt::format("rank {} does not exist: the group has {} "
+                                                      "members",
+                                                      rank, options.members.size()));
+    }
+    first.members.push_back(options.members[rank]);
+  }
   std::unique_ptr<Group> group(new Group(std::move(options)));
   const MutexLock lock(group->mutex_);
+  if (group->outside_) return group;
   Status joined = group->Connect(std::move(first));
   // A member that does not come within the deadline may never mean to: only the coordinator knows
   // of one that is lost.
@@ -33,12 +47,15 @@ Result<std::unique_ptr<Group>> Group::Join(GroupOptions options) {
     joined = group->Regroup(std::move(joined)).status();
   }
   TFOS_RETURN_IF_ERROR(joined);
-  if (!group->options_.timeline.empty()) {
-    const std::string& name = group->options_.members[group->rank_].name;
-    TFOS_ASSIGN_OR_RETURN(group->timeline_, Timeline::Create(group->options_.timeline, name,
-                                                             group->rank_, group->transport()));
-  }
+  TFOS_RETURN_IF_ERROR(group->StartTimeline());
   return group;
+}
+
+Status Group::StartTimeline() {
+  if (options_.timeline.empty()) return {};
+  const std::string& name = options_.members[rank_].name;
+  TFOS_ASSIGN_OR_RETURN(timeline_, Timeline::Create(options_.timeline, name, rank_, transport()));
+  return {};
 }
 
 GroupOptions Group::OptionsOf(const Membership::Formed& formed, UniqueFd listener) const {
@@ -56,7 +73,8 @@ GroupOptions Group::OptionsOf(const Membership::Formed& formed, UniqueFd listene
   options.rdma = options_.rdma;
   options.ucx_transports = options_.ucx_transports;
   options.packaged_ucx = options_.packaged_ucx;
-  options.connect_timeout = options_.connect_timeout;
+  options.connect_timeout = formed.generation == options_.generation ? options_.connect_timeout
+                                                                     : options_.regroup_timeout;
   options.stall_after = options_.stall_after;
   options.check = [closed = closed_.get(), membership = membership_, generation = formed.generation,
                    check = options_.check]() -> Status {
@@ -98,10 +116,13 @@ bool Group::MayGoOn(const Status& failure) const {
 }
 
 Membership::Ready Group::ReadyBecause(const Status& why) const {
-  return {.generation = number_ + 1, .committed = committed_, .reason = why.ToString()};
+  return {.generation = number_ + 1,
+          .committed = committed_,
+          .reason = why.ToString(),
+          .lacks = has_state_ ? 0 : (settling_ && computed_ ? 1 : 2)};
 }
 
-Result<bool> Group::Regroup(Status why) {
+Result<bool> Group::Regroup(Status why, bool after_step) {
   const std::string& name = options_.members[rank_].name;
   const InterruptCheck check = [closed = closed_.get()]() -> Status {
     if (*closed) return {ErrorKind::kReconnect, "this member has left the group"};
@@ -111,11 +132,24 @@ Result<bool> Group::Regroup(Status why) {
   while (true) {
     if (generation_ != nullptr) static_cast<void>(generation_->Fail(why).ok());
     generation_.reset();
-    LogWarning("{} gives up generation {} of its group: {}", name, number_, why.ToString());
-    auto formed = membership_->AwaitNext(ReadyBecause(why), check);
+    if (outside_) {
+      LogInfo("{} waits until the others let it in", name);
+    } else {
+      Log(after_step ? LogLevel::kInfo : LogLevel::kWarning,
+          "{} gives up generation {} of its group: {}", name, number_, why.ToString());
+    }
+    Membership::Ready ready = ReadyBecause(why);
+    ready.admits = after_step;
+    auto formed = membership_->AwaitNext(ready, check);
     if (!formed.ok()) {
       ended_ = formed.status();
       return ended_;
+    }
+    if (std::exchange(outside_, false)) committed_ = formed->committed;
+    if (formed->admits) {
+      // Whatever happens from here on, all that were ready know.
+      meet_ = after_step = false;
+      admitted_ = true;
     }
     if (formed->committed == committed_ + 1 && computed_) {
       committed = true;
@@ -141,13 +175,57 @@ Result<bool> Group::Regroup(Status why) {
 
 Status Group::Commit() {
   // Not one of the program's operations: the timeline knows nothing of it.
-  return generation_->SumUp(generation_->Begin({.kind = OperationKind::kBarrier}, "commit"), {});
+  std::array<std::int32_t, 2> said = {membership_->WantsToMeet() ? 1 : 0, in_steps_ ? 0 : 1};
+  TFOS_RETURN_IF_ERROR(generation_->SumUp(
+      generation_->Begin(
+          {.kind = OperationKind::kAllReduce, .dtype = DType::kInt32, .elements = said.size()},
+          "commit"),
+      std::as_writable_bytes(std::span(said))));
+  const auto [wanted, prevented] = said;
+  if (wanted > 0 && prevented == 0) meet_ = true;
+  return {};
+}
+
+Result<bool> Group::MeetAfterStep() {
+  const MutexLock lock(mutex_);
+  if (!ended_.ok()) return ended_;
+  if (!std::exchange(meet_, false)) return false;
+  admitted_ = false;
+  TFOS_RETURN_IF_ERROR(
+      Regroup({ErrorKind::kReconnect, "the members meet after a step"}, true).status());
+  return admitted_;
+}
+
+Status Group::ComeIn() {
+  const MutexLock lock(mutex_);
+  if (!ended_.ok()) return ended_;
+  if (!outside_) return {};
+  TFOS_RETURN_IF_ERROR(Regroup({ErrorKind::kReconnect, "it joins"}).status());
+  return StartTimeline();
+}
+
+Status Group::Settle() {
+  {
+    const MutexLock lock(mutex_);
+    settling_ = true;
+  }
+  Status settled = Barrier("settle");
+  const MutexLock lock(mutex_);
+  settling_ = false;
+  if (settled.ok()) has_state_ = true;
+  return settled;
 }
 
 Status Group::Transact(const Work& work) {
   const MutexLock lock(mutex_);
   Transaction transaction(*this);
   if (membership_ == nullptr) return work(transaction);
+  if (outside_) {
+    return {ErrorKind::kBadInput,
+            fmt::format("{} joins nodes that train already: it takes part in what they do together "
+                        "from the beginning of `fit` on, and in nothing before",
+                        options_.members[rank_].name)};
+  }
   while (true) {
     if (!ended_.ok()) return ended_;
     computed_ = false;
@@ -309,6 +387,7 @@ Status Group::TakePartUntilAllLeave() {
 Status Group::Leave() {
   const MutexLock lock(mutex_);
   if (!ended_.ok()) return ended_;
+  if (outside_) return {};  // It has never been in.
   Status left = TakePartUntilAllLeave();
   if (!left.ok() && MayGoOn(left)) {
     // The others go on without it.

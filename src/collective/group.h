@@ -46,8 +46,25 @@ class Group {
   static Result<std::unique_ptr<Group>> Join(GroupOptions options);
 
   std::uint32_t rank() const { return rank_; }
-  /// How many members there are now.
+  /// How many members there are now; 0 as long as this one has not come in.
   std::uint32_t size() const { return size_; }
+
+  // How members of an elastic group let newcomers in (docs/formats/generations.md, "Joining").
+
+  /// Whether this member is in the steps of an epoch, each of which it ends with `MeetAfterStep`.
+  /// It is not at first. Threads: also while a call is under way.
+  void SetInSteps(bool in_steps) { in_steps_ = in_steps; }
+  /// If the coordinator wants it, lets newcomers in, or waits until some come where members are too
+  /// few. True if all members have: then all members, and the newcomers after `ComeIn`, go on with
+  /// the calls that give these the state, and with `Settle`.
+  Result<bool> MeetAfterStep();
+  /// For a member that joins: returns when the others have let it in. Until then it can do nothing
+  /// with them: other calls are bad input, and leave everything as it is.
+  Status ComeIn();
+  /// Returns when everybody has called it. From then on this member has the state.
+  Status Settle();
+  /// Whether it has the state of those that train: from the beginning, unless it joins.
+  bool has_state() const { return has_state_; }
 
   /// How tensors travel to the other members, for people: `shared memory`, `ucx (tcp/eth0)`.
   std::string transport() const;
@@ -93,8 +110,9 @@ class Group {
   /// Whether an elastic group goes on after this failure of its generation.
   bool MayGoOn(const Status& failure) const;
   /// Gives up the generation, and has the next one. True if the transaction that was computed has
-  /// been returned from by others.
-  Result<bool> Regroup(Status why) TFOS_REQUIRES(mutex_);
+  /// been returned from by others. `after_step`: newcomers may come in.
+  Result<bool> Regroup(Status why, bool after_step = false) TFOS_REQUIRES(mutex_);
+  Status StartTimeline() TFOS_REQUIRES(mutex_);
   Status Commit() TFOS_REQUIRES(mutex_);
   Membership::Ready ReadyBecause(const Status& why) const TFOS_REQUIRES(mutex_);
   Status TakePartUntilAllLeave() TFOS_REQUIRES(mutex_);
@@ -118,6 +136,8 @@ class Group {
   const std::uint32_t rank_;
   const std::shared_ptr<Membership> membership_;  ///< Null if the group is not elastic.
   std::atomic<std::uint32_t> size_ = 0;
+  std::atomic<bool> in_steps_ = false;
+  std::atomic<bool> has_state_;
 
   Mutex mutex_;
   GroupOptions options_ TFOS_GUARDED_BY(mutex_);  ///< As the group was joined with.
@@ -127,6 +147,10 @@ class Group {
   std::vector<std::uint32_t> ranks_ TFOS_GUARDED_BY(mutex_);  ///< Of its members.
   std::uint64_t committed_ TFOS_GUARDED_BY(mutex_) = 0;       ///< Transactions.
   bool computed_ TFOS_GUARDED_BY(mutex_) = false;             ///< The next one.
+  bool outside_ TFOS_GUARDED_BY(mutex_);                      ///< It joins, and was not let in yet.
+  bool meet_ TFOS_GUARDED_BY(mutex_) = false;                 ///< After the next step.
+  bool admitted_ TFOS_GUARDED_BY(mutex_) = false;             ///< In the last `MeetAfterStep`.
+  bool settling_ TFOS_GUARDED_BY(mutex_) = false;             ///< It is in `Settle`.
   Status ended_ TFOS_GUARDED_BY(mutex_);  ///< Why an elastic group has no further generation.
   std::unique_ptr<Timeline> timeline_ TFOS_GUARDED_BY(mutex_);  ///< Null if none is wanted.
   Timeline::Event event_ TFOS_GUARDED_BY(mutex_);  ///< The operation that was begun last.

@@ -50,7 +50,7 @@ struct Refusal {
   Status second;
   std::string log;
 };
-Refusal Refuse(std::vector<GroupOptions> options) {
+Refusal Refuse(std::vector<GroupOptions> options, ErrorKind kind = ErrorKind::kBadInput) {
   Refusal refusal;
   std::atomic<bool> other_has_ended = false;
   options[0].check = [&] {
@@ -65,7 +65,7 @@ Refusal Refuse(std::vector<GroupOptions> options) {
   other.join();
   refusal.log = ::testing::internal::GetCapturedStdout();
   EXPECT_EQ(refusal.first.kind(), ErrorKind::kInterrupted);
-  EXPECT_EQ(refusal.second.kind(), ErrorKind::kBadInput) << "it need not try again";
+  EXPECT_EQ(refusal.second.kind(), kind) << refusal.second.ToString();
   return refusal;
 }
 
@@ -85,11 +85,22 @@ TEST_P(JoinOverTest, WithoutTheKeyNobodyJoins) {
                                  HasSubstr("does not know the cluster's key")));
 }
 
-TEST_P(JoinOverTest, AMemberOfAnotherGenerationIsRefusedAndNamed) {
+TEST_P(JoinOverTest, AMemberOfAnEarlierGenerationIsToldThatItIsOver) {
+  std::vector<GroupOptions> options = MakeMembers(2, GetParam());
+  options[0].generation = 1;
+  const Refusal refusal = Refuse(std::move(options), ErrorKind::kReconnect);
+  EXPECT_THAT(refusal.second.ToString(),
+              AllOf(HasSubstr("connect to worker:0 on host h0"),
+                    HasSubstr("it has gone on to a later generation, without this one")));
+  EXPECT_THAT(refusal.log, HasSubstr("member 1 is of generation 0 of the group"));
+}
+
+TEST_P(JoinOverTest, AMemberOfALaterGenerationTriesOnUntilTheOtherHasComeToIt) {
   std::vector<GroupOptions> options = MakeMembers(2, GetParam());
   options[1].generation = 1;
-  const Refusal refusal = Refuse(std::move(options));
-  EXPECT_THAT(refusal.second.ToString(), HasSubstr("the other end refuses this one"));
+  options[1].connect_timeout = std::chrono::milliseconds(500);
+  const Refusal refusal = Refuse(std::move(options), ErrorKind::kRetryLater);
+  EXPECT_THAT(refusal.second.ToString(), HasSubstr("connect to worker:0 on host h0"));
   EXPECT_THAT(refusal.log, HasSubstr("member 1 is of generation 1 of the group"));
 }
 

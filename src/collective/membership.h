@@ -22,6 +22,8 @@ class Membership {
     std::uint32_t generation = 0;  ///< The lowest that it waits for.
     std::uint64_t committed = 0;   ///< Transactions that it has returned from.
     std::string reason;            ///< Why it has given up the one before, for people.
+    bool admits = false;           ///< It is after a step, where newcomers may come in.
+    int lacks = 0;                 ///< As control::GroupReady has it.
   };
   /// The members of a generation.
   struct Formed {
@@ -29,6 +31,7 @@ class Membership {
     std::uint64_t committed = 0;  ///< The most that a member has returned from.
     std::vector<std::uint32_t> ranks;
     std::vector<Member> members;  ///< As many, in the order of their ranks.
+    bool admits = false;          ///< All have said so: newcomers may be among them.
   };
 
   Membership() = default;
@@ -41,6 +44,8 @@ class Membership {
   /// Tells the coordinator, and waits for the members of the next generation. Errors: reconnect
   /// when the coordinator can't be told, and what `check` returns.
   virtual Result<Formed> AwaitNext(const Ready& ready, const InterruptCheck& check) = 0;
+  /// Whether the coordinator wants the members to meet after their next step.
+  virtual bool WantsToMeet() const = 0;
   /// Tells the coordinator that this member will be part of no further generation.
   virtual Status Leave(const Ready& ready) = 0;
 };

@@ -26,6 +26,7 @@ class NodeMembership final : public collective::Membership {
     Formed formed;
     formed.generation = static_cast<std::uint32_t>(group.generation);
     formed.committed = static_cast<std::uint64_t>(group.committed);
+    formed.admits = group.admits;
     for (const control::GroupMember& member : group.members) {
       formed.ranks.push_back(static_cast<std::uint32_t>(member.rank));
       formed.members.push_back({.name = member.name,
@@ -34,6 +35,7 @@ class NodeMembership final : public collective::Membership {
     }
     return formed;
   }
+  bool WantsToMeet() const override { return generations_->WantsToMeet(); }
   Status Leave(const Ready& ready) override {
     return generations_->Leave(MessageOf(ready, /*leaves=*/true));
   }
@@ -43,7 +45,9 @@ class NodeMembership final : public collective::Membership {
     return {.generation = static_cast<int>(ready.generation),
             .committed = static_cast<std::int64_t>(ready.committed),
             .leaves = leaves,
-            .reason = ready.reason};
+            .reason = ready.reason,
+            .admits = ready.admits,
+            .lacks = ready.lacks};
   }
 
   const std::shared_ptr<node::Generations> generations_;

@@ -84,6 +84,14 @@ struct AgentLink::State {
       generations->On(*group);
       return;
     }
+    if (std::holds_alternative<control::Meet>(command)) {
+      generations->OnMeet();
+      return;
+    }
+    if (const auto* none = std::get_if<control::NoGroup>(&command)) {
+      generations->On(*none);
+      return;
+    }
     const MutexLock lock(mutex);
     if (const auto* notice = std::get_if<control::NodeLeaving>(&command)) {
       leaving.Add(*notice);

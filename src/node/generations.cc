@@ -16,7 +16,24 @@ void Generations::On(const control::Regroup& regroup) {
 void Generations::On(const control::FormedGroup& group) {
   const MutexLock lock(mutex_);
   formed_ = group;
+  if (group.admits) meet_ = false;
   changed_.NotifyAll();
+}
+
+void Generations::On(const control::NoGroup& none) {
+  const MutexLock lock(mutex_);
+  none_ = none.reason;
+  changed_.NotifyAll();
+}
+
+void Generations::OnMeet() {
+  const MutexLock lock(mutex_);
+  meet_ = true;
+}
+
+bool Generations::WantsToMeet() const {
+  const MutexLock lock(mutex_);
+  return meet_;
 }
 
 Status Generations::Check(int generation) const {
@@ -34,6 +51,7 @@ Result<control::FormedGroup> Generations::AwaitNext(control::GroupReady ready,
     const MutexLock lock(mutex_);
     // What was formed comes before what was opened later: it says what others have returned from.
     if (formed_.generation >= ready.generation) return formed_;
+    if (none_) return Status(ErrorKind::kReconnect, *none_);
     if (opened_ > ready.generation) {
       ready.generation = opened_;
       told = false;

@@ -2,6 +2,7 @@
 #define TFOS_NODE_GENERATIONS_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "base/thread/mutex.h"
@@ -24,11 +25,17 @@ class Generations {
 
   void On(const control::Regroup& regroup);
   void On(const control::FormedGroup& group);
+  void On(const control::NoGroup& none);
+  void OnMeet();
+
+  /// Whether the coordinator wants the members to meet, and they have not done so since.
+  bool WantsToMeet() const;
 
   /// Why nothing of `generation` can end any more; OK if it can.
   Status Check(int generation) const;
   /// Says that the node is ready, and waits for the members of that generation or a later one.
-  /// Errors: what `check` returns, and those of the link.
+  /// Errors: what `check` returns, those of the link, and reconnect, with the coordinator's reason,
+  /// when this node is to be a member of no generation any more.
   Result<control::FormedGroup> AwaitNext(control::GroupReady ready, const InterruptCheck& check);
   /// Says that the node will be no member any more.
   Status Leave(const control::GroupReady& ready) { return send_(ready); }
@@ -40,6 +47,8 @@ class Generations {
   int opened_ TFOS_GUARDED_BY(mutex_) = 0;  ///< The latest generation.
   std::string reason_ TFOS_GUARDED_BY(mutex_);
   control::FormedGroup formed_ TFOS_GUARDED_BY(mutex_);
+  bool meet_ TFOS_GUARDED_BY(mutex_) = false;
+  std::optional<std::string> none_ TFOS_GUARDED_BY(mutex_);  ///< Why there is no group any more.
 };
 
 }  // namespace tfos::node

@@ -82,5 +82,29 @@ TEST(GenerationsTest, AnAgentThatIsGoneEndsTheWait) {
   EXPECT_EQ(generations.AwaitNext(For(1), {}).status().message(), "the agent is gone");
 }
 
+TEST(GenerationsTest, WhoGetsNoGroupHearsWhy) {
+  Generations* self = nullptr;
+  Generations generations([&](const control::GroupReady&) {
+    self->On(control::NoGroup{"worker:1 is not a member of its group any more: it is lost"});
+    return Status();
+  });
+  self = &generations;
+  const Status none = generations.AwaitNext(For(1), {}).status();
+  EXPECT_EQ(none.kind(), ErrorKind::kReconnect);
+  EXPECT_EQ(none.message(), "worker:1 is not a member of its group any more: it is lost");
+}
+
+TEST(GenerationsTest, MembersThatWereAskedToMeetHaveMetOnceAllDid) {
+  Generations generations([](const control::GroupReady&) { return Status(); });
+  EXPECT_FALSE(generations.WantsToMeet());
+  generations.OnMeet();
+  generations.On(Formed(1));
+  EXPECT_TRUE(generations.WantsToMeet()) << "not all were after a step";
+  control::FormedGroup met = Formed(2);
+  met.admits = true;
+  generations.On(met);
+  EXPECT_FALSE(generations.WantsToMeet());
+}
+
 }  // namespace
 }  // namespace tfos::node

@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
-from generation_rules import Model
-from generation_states import World, tidied
+from typing import NamedTuple
 
-#: Transactions, nodes at first, failures and nodes that join: what can be searched in seconds.
-SIZES = ((1, 3, 2, 0), (2, 3, 1, 0), (2, 2, 2, 0), (2, 2, 2, 1))
+from generation_rules import Model
+from generation_states import World, initial, tidied
+
+
+class Size(NamedTuple):
+    """What is searched: see :class:`Model`, and :func:`initial`."""
+
+    transactions: int
+    nodes: int
+    failures: int
+    joins: int = 0
+    min_nodes: int = 1
+    share: int = 1
+
+    def search(self) -> int:
+        model = Model(self.transactions, min_nodes=self.min_nodes, share=self.share)
+        return search(model, initial(self.nodes, self.failures, self.joins))
+
+#: What can be searched in seconds.
+SIZES = (
+    Size(transactions=1, nodes=3, failures=2),
+    Size(transactions=2, nodes=3, failures=1),
+    Size(transactions=2, nodes=2, failures=2),
+    Size(transactions=2, nodes=2, failures=2, joins=1),
+    Size(transactions=3, nodes=1, failures=1, joins=1, share=2),
+    Size(transactions=2, nodes=1, failures=1, joins=2, min_nodes=2),
+    Size(transactions=3, nodes=2, failures=1, joins=1, min_nodes=2),
+)
 
 
 def search(model: Model, start: World) -> int:

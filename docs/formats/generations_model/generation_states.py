@@ -23,7 +23,8 @@ class Ready(NamedTuple):
 
     generation: int
     committed: int
-    state: bool
+    #: So many transactions it must return from until it has the state; 0: it has it.
+    lacks: int
     leaves: bool
     admits: bool
 
@@ -44,11 +45,13 @@ class Node(NamedTuple):
     committed: int = 0
     #: The contributors to the next transaction, if it has computed that; and to each it returned
     #: from. A node that joined has None for those before.
-    computed: tuple[frozenset[int], bool] | None = None
+    computed: frozenset[int] | None = None
     results: tuple[frozenset[int] | None, ...] = ()
-    state: bool = True
+    lacks: int = 0
+    #: So many of its next transactions give newcomers the state.
+    shares: int = 0
     alive: bool = True
-    #: Of the last transaction: all who returned from it know that a node waits to join.
+    #: A transaction that it returned from said so: the coordinator wants members to meet.
     must_admit: bool = False
     sent: tuple[Ready, ...] = ()
     inbox: tuple[Group, ...] = ()
@@ -56,14 +59,16 @@ class Node(NamedTuple):
 
 class World(NamedTuple):
     nodes: tuple[Node, ...]
-    #: What members have done in which generation: (generation, node, transaction, what, knows).
+    #: What members have done in which generation: (generation, node, transaction, what, flag).
+    #: The flag of POSTED: the transaction gives newcomers the state. Of COMPUTED: the coordinator
+    #: has asked the members to meet.
     log: frozenset[tuple[int, int, int, str, bool]]
     generation: int
     gathering: bool
     ready: tuple[Ready | None, ...]
     lost: frozenset[int]
     left: frozenset[int]
-    #: Those that were let in.
+    #: Those that were members of a generation.
     admitted: frozenset[int]
     committed: int
     failed: bool
@@ -75,7 +80,7 @@ def initial(nodes: int, failures: int, joins: int) -> World:
     """``nodes`` members of generation 0, and as many more that may join."""
     members = frozenset(range(nodes))
     old = tuple(Node(BETWEEN, 0, members) for _ in range(nodes))
-    new = tuple(Node(ABSENT, 0, frozenset(), state=False) for _ in range(joins))
+    new = tuple(Node(ABSENT, 0, frozenset()) for _ in range(joins))
     return World(
         nodes=old + new,
         log=frozenset(),
@@ -84,7 +89,7 @@ def initial(nodes: int, failures: int, joins: int) -> World:
         ready=(None,) * (nodes + joins),
         lost=frozenset(),
         left=frozenset(),
-        admitted=frozenset(),
+        admitted=members,
         committed=0,
         failed=False,
         failures=failures,
@@ -100,7 +105,7 @@ def put(world: World, number: int, node: Node, **changes: Any) -> World:
 def tidied(world: World) -> World:
     """The same without what nobody can see any more, so that there are fewer states."""
     nodes = tuple(
-        Node(node.doing, node.generation, frozenset(), state=node.state, alive=False)._replace(
+        Node(node.doing, node.generation, frozenset(), alive=False)._replace(
             sent=() if number in world.lost else node.sent
         )
         if not node.alive

@@ -84,9 +84,9 @@ def service_nodes(roles: list[dict[str, Any]]) -> frozenset[int]:
 
 
 def members_of(nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The nodes that train together, in the order of their ranks."""
-    training = [node for node in nodes if node["job_name"] in TRAINING_JOBS]
-    return sorted(training, key=lambda node: (node["job_name"] == "worker", node["task_index"]))
+    """The nodes that train together, in the order of the ranks that the coordinator has given
+    them."""
+    return sorted((node for node in nodes if node["rank"] >= 0), key=lambda node: node["rank"])
 
 
 def tensorboard_node(roles: list[dict[str, Any]]) -> int:

@@ -466,6 +466,8 @@ class Cluster:
         self._coordinator.close(timeout=self._settings.stop_grace + 10)
 
     def _show_progress(self, doing: str, *, last: bool = False) -> None:
+        if waits := self._coordinator.waits:
+            doing = f"{doing}: {waits}"
         self._progress.show(self._coordinator.nodes(), doing, last=last)
         activity = {"doing": doing, **self._feed.counts()}
         if last or activity != self._told:

@@ -84,6 +84,7 @@ class Coordinator:
         self._metrics: dict[int, dict[str, Any]] = {}
         self._terminated: set[int] = set()
         self._failure: dict[str, Any] | None = None
+        self._waits = ""
         self._formed = False
         self._finished = False
         self._ended = False
@@ -128,6 +129,12 @@ class Coordinator:
                 {**node, "metrics": dict(self._metrics.get(node_id, {}))}
                 for node_id, node in sorted(self._nodes.items())
             ]
+
+    @property
+    def waits(self) -> str:
+        """Which nodes that train wait for others, for people; empty if none does."""
+        with self._changed:
+            return self._waits
 
     def terminated_nodes(self) -> set[int]:
         """Nodes that asked for no more rows."""
@@ -296,6 +303,8 @@ class Coordinator:
                 self._metrics.update({n["node_id"]: n["metrics"] for n in event["nodes"]})
             case "feed_terminated":
                 self._terminated.add(event["node_id"])
+            case "waiting":
+                self._waits = event["reason"]
             case "finished":
                 self._finished = True
             case "stop_asked":

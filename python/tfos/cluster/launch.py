@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import sys
@@ -16,6 +17,8 @@ from tfos.base.environment import without_spark_secrets
 from tfos.errors import TfosError
 from tfos.files import hadoop_settings
 from tfos.spark import executor
+
+logger = logging.getLogger(__name__)
 
 PROTOCOL = 1
 #: Of TensorBoard's page at the coordinator.
@@ -107,7 +110,28 @@ def launch(
     process). Raises :class:`tfos.errors.TfosError` when the node failed before the cluster had
     formed, as the coordinator may not know of it. A later failure is not raised: the coordinator
     has it from the agent. Where another attempt has the node, it waits for Spark to end this one.
+    In an elastic cluster a node that is lost is started again here, as long as the coordinator
+    takes it.
     """
+    result, is_lost = _launch_once(
+        plan, node_id, executor_id=executor_id, watch_pid=watch_pid, gpus=gpus
+    )
+    while is_lost:
+        try:
+            result, is_lost = _launch_once(
+                plan, node_id, executor_id=executor_id, watch_pid=watch_pid, gpus=gpus
+            )
+        except TfosError as error:
+            # The coordinator has said that the first one was lost, and may have ended since then.
+            logger.warning("a lost node is not started again: %s", error)
+            return None
+    return result
+
+
+def _launch_once(
+    plan: LaunchPlan, node_id: int, *, executor_id: str, watch_pid: int, gpus: list[str]
+) -> tuple[bytes | None, bool]:
+    """What the program has returned, and whether the node was lost where the others may go on."""
     process, to_agent, from_agent = child.start([executable.path(), "agent"])
     with to_agent, from_agent:
         result_file = program_result.new_path() if plan.stay else None
@@ -124,7 +148,7 @@ def launch(
         # What was started is only the agent's first half; the agent itself has left for a session
         # of its own, so that no zombie of it stays behind in a reused Spark worker.
         process.wait()
-        formed = stands_by = False
+        formed = stands_by = done = False
         failure = None
         for line in from_agent:
             if not line.endswith(b"\n"):
@@ -135,14 +159,25 @@ def launch(
                 if not plan.stay:
                     to_agent.write(b'{"type":"detach"}\n')
                     to_agent.flush()
-                    return None
+                    return None, False
+            elif message["type"] == "state":
+                done = message["state"] == "done"
             elif message["type"] == "stand_by":
                 stands_by = True
             elif message["type"] == "failed":
                 failure = message["failure"]
     refused = not formed and failure is not None and failure["step"] == "register"
     if refused and plan.node["elastic"]:
-        return None  # Spark has started a lost node again, and the others go on without it.
+        # A copy that stood by may come in place of the one that had the node.
+        return None, stands_by and plan.node["late"]
+    lost = (
+        failure is None
+        or failure.get("lost", False)
+        # The coordinator has not heard of it for too long.
+        or failure["step"] == "follow the coordinator"
+    )
+    if formed and not done and lost and plan.node["late"]:
+        return None, True
     if stands_by and not refused:
         _wait_for_the_end_of_this_attempt()
     if not formed:
@@ -156,7 +191,7 @@ def launch(
             )
         )
         raise TfosError(f"node {node_id} on {socket.gethostname()} did not start: {why}")
-    return program_result.take(result_file) if result_file else None
+    return (program_result.take(result_file) if result_file else None), False
 
 
 def _wait_for_the_end_of_this_attempt() -> None:

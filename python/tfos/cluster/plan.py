@@ -73,6 +73,17 @@ class ClusterPlan:
         return 0 if least is None else least - len(service_nodes(self.roles))
 
     @property
+    def may_grow(self) -> bool:
+        """Whether nodes may come in place of lost ones, and late."""
+        return self.request.min_nodes is not None and self.settings.late_nodes
+
+    @property
+    def nodes_to_begin_with(self) -> int:
+        """So many executor slots are needed at first, with those of nodes on the driver."""
+        least = self.request.min_nodes
+        return least if least is not None and self.may_grow else self.request.nodes
+
+    @property
     def _registration_timeout_ms(self) -> int:
         return int(self.request.registration_timeout * 1000) + _BEYOND_THE_DRIVER_MS
 
@@ -100,6 +111,10 @@ class ClusterPlan:
             "heartbeat_timeout_ms": round(settings.heartbeat_timeout * 1000),
             "max_lost_nodes": settings.max_lost_nodes,
             "min_nodes": self._min_training,
+            "min_nodes_timeout_ms": round(settings.min_nodes_timeout * 1000)
+            if self.may_grow
+            else 0,
+            "late_nodes": self.may_grow,
             "log_level": settings.log_level,
         }
 
@@ -133,6 +148,7 @@ class ClusterPlan:
                 "feed_memory": settings.feed_memory,
                 "feed_cache_memory": settings.feed_cache_memory,
                 "elastic": request.min_nodes is not None,
+                "late": self.may_grow,
                 "may_lose_nodes": settings.max_lost_nodes > 0,
                 "feed_cache_directory": settings.feed_cache_directory,
                 "feed_bind_address": settings.feed_bind_address,
@@ -141,6 +157,7 @@ class ClusterPlan:
                     "shared_memory": settings.tensors_shared_memory,
                     "rdma": settings.rdma,
                     "timeline": settings.tensors_timeline,
+                    "regroup_timeout": settings.tensors_regroup_timeout,
                 },
                 "ports": settings.ports,
             },

@@ -51,10 +51,10 @@ def run(
     Args:
         spark: a SparkSession, also one of Spark Connect, or a SparkContext.
         main: called as ``main(ctx)`` in every node, with a :class:`tfos.node.context.NodeContext`.
-        nodes: number of nodes, parameter servers, chief and evaluator included. With ``(2, 3)``
-            the cluster has 3 nodes and goes on as long as 2 of them are not lost: what they do
-            together, as ``fit`` with ``ctx.distribute``, ends on all that are left, and needs no
-            change of the program (docs/training.md). For input mode ``tensorflow``.
+        nodes: number of nodes, parameter servers, chief and evaluator included. With ``(2, 8)``
+            the cluster begins with 2 nodes or more, and has up to 8: nodes that come later, or in
+            place of lost ones, join the training of ``fit`` with ``ctx.distribute`` after a step.
+            The program needs no change (docs/training.md). For input mode ``tensorflow``.
         args: handed to the program as ``ctx.args``.
         parameter_servers: how many native parameter servers, for ``ctx.parameter_server``; the
             program does not run on them.
@@ -128,9 +128,10 @@ def start(
     _say_what_is_encrypted(progress, resolved)
     use_this_python(sc)
     profile = profiles.profile_of_nodes(sc, request.resources, resolved.gpu_count)
+    plan = ClusterPlan(request, roles, resolved, payload, profile)
     slots.wait_for_slots(
         sc,
-        request.nodes - request.on_driver,
+        plan.nodes_to_begin_with - request.on_driver,
         resolved.slots_timeout,
         first_executor_timeout=request.registration_timeout,
         while_waiting=lambda doing: progress.show([], doing),
@@ -140,7 +141,7 @@ def start(
         allocation.warn_of_idle_executors(sc)
         warn_of_speculation(sc)
     _warn_of_open_rpc(sc)
-    return Cluster(sc, ClusterPlan(request, roles, resolved, payload, profile), progress)
+    return Cluster(sc, plan, progress)
 
 
 def _least_and_most(nodes: Any) -> tuple[int | None, Any]:

@@ -1,8 +1,10 @@
 """What ``fit`` does otherwise for a model whose optimizer is one of ``ctx.distribute``.
 
 It begins with the chief's weights, whatever was loaded where, and at the end of each epoch the
-nodes wait for those that still have rows, see :mod:`tfos.keras.together`. Both go through callbacks
-that are added to the program's own. With Keras 3, batches weigh by their rows, and XLA stays out.
+nodes wait for those that still have rows, see :mod:`tfos.keras.together`. Nodes that join later
+come in after a step of the program's first ``fit``: :mod:`tfos.keras.joining`. All of it goes
+through callbacks that are added to the program's own. With Keras 3, batches weigh by their rows,
+and XLA stays out.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfos import collective
 from tfos.keras.callback import Callback
+from tfos.keras.joining import Joining, joining, skip_steps, state_of
 
 
 def is_distributed(optimizer: Any) -> bool:
@@ -52,8 +56,9 @@ def _with_ours(model: Any, callbacks: Any, list_kind: Any) -> Any:
     # loaded what they load.
     kept[:] = [
         _End(model),
-        *(each for each in kept if not isinstance(each, (_Begin, _End))),
+        *(each for each in kept if not isinstance(each, (_Begin, _End, Joining))),
         _Begin(model),
+        *joining(model),
     ]
     return callbacks if isinstance(callbacks, list_kind) else kept
 
@@ -73,9 +78,11 @@ class _Begin(Callback):
             optimizer.build(model.trainable_variables)
         # Where Keras 3's BackupAndRestore, on the chief only perhaps, says that training goes on.
         epoch = getattr(model, "_initial_epoch", None) or 0
-        shared = optimizer._together.share([*model.weights, *optimizer.variables], epoch)
+        shared, steps = optimizer._together.share(state_of(model), epoch)
         if shared != epoch:
             model._initial_epoch = shared
+        if steps > 0:
+            skip_steps(model, steps)
 
 
 class _End(Callback):
@@ -100,6 +107,7 @@ class _End(Callback):
             return
         self._ended = True
         model, optimizer = self.model, self.model.optimizer
+        collective.group().set_in_steps(False)
         trained = model.trainable_variables
         optimizer._together.end_epoch(
             optimizer.iterations, [*trained, *optimizer.variables], trained

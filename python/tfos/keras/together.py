@@ -1,8 +1,9 @@
 """What a Keras optimizer of ``ctx.distribute`` does with the other nodes.
 
-Three things, all of them collective: it begins with one node's values, averages gradients, and ends
-an epoch. A node whose rows are used up goes along with the steps of the others, without rows, until
-they have ended too, and then takes the values of those that have made all steps.
+Four things, all of them collective: it begins with one node's values, averages gradients, lets
+nodes in that join later, and ends an epoch. A node whose rows are used up goes along with the steps
+of the others, without rows, until they have ended too, and then takes the values of those that have
+made all steps.
 """
 
 from __future__ import annotations
@@ -41,17 +42,42 @@ class Together:
         self._shared = False
 
     def share(
-        self, variables: Iterable[Any], epoch: int = 0, *, at_first_step: bool = False
-    ) -> int:
+        self,
+        variables: Iterable[Any],
+        epoch: int = 0,
+        steps: int = 0,
+        *,
+        at_first_step: bool = False,
+    ) -> tuple[int, int]:
         """Gives variables the values of the chief (or, when that has left, of the first node that
-        has not), and returns its ``epoch``."""
+        has not), and returns its ``epoch``, and how many ``steps`` of it that has made. Where
+        nodes join others that train, these keep what they have, and one of them gives."""
         variables = list(variables)
+        group = collective.group()
+        if not group.has_state:
+            if at_first_step:
+                raise BadInputError(
+                    "this node joins others that train, and its model has no weights yet: give it "
+                    "an input shape, or call it once before it is trained"
+                )
+            group.come_in()
         kinds = [_kind_of(variable) for variable in variables]
         text = "\n".join(kinds).encode()
         # A node that has left has no row.
         nodes = collective.all_gather(
             tf.constant(
-                [[collective.rank(), zlib.crc32(text), len(text), epoch, at_first_step]], tf.int64
+                [
+                    [
+                        collective.rank(),
+                        zlib.crc32(text),
+                        len(text),
+                        epoch,
+                        at_first_step,
+                        steps,
+                        group.has_state,
+                    ]
+                ],
+                tf.int64,
             ),
             name="what trains",
         ).numpy()
@@ -74,13 +100,23 @@ class Together:
                     [_name_of(variable) for variable in variables],
                 )
             )
-        root, _, _, root_epoch, _ = nodes[0].tolist()
+        if not nodes[:, 6].any():
+            raise BadInputError("all nodes that had the weights are lost")
+        joined = not nodes[:, 6].all()
+        root, _, _, root_epoch, _, root_steps, _ = nodes[nodes[:, 6].argmax()].tolist()
         try:
-            collective.broadcast_variables(variables, root, name=_WEIGHTS)
+            values = collective.broadcast(
+                [tf.convert_to_tensor(variable) for variable in variables], root, name=_WEIGHTS
+            )
         except tf.errors.AbortedError:  # It was lost, and all others know that.
-            return self.share(variables, epoch, at_first_step=at_first_step)
+            return self.share(variables, epoch, steps, at_first_step=at_first_step)
+        if not (joined and group.has_state):  # Some of what a node has is its own.
+            for variable, value in zip(variables, values, strict=True):
+                variable.assign(value)
+        if joined:
+            group.settle()
         self._shared = True
-        return root_epoch
+        return root_epoch, root_steps
 
     def weigh(self, weight: Any, *, may_be_zero: bool = False) -> None:
         """What the gradients that come next weigh; None: as much as those of all others."""

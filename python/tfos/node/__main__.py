@@ -114,6 +114,7 @@ def _prepare_tensorflow(link: AgentLink) -> None:
         encrypt=bootstrap["encrypt"],
         may_lose_nodes=bootstrap["node"]["may_lose_nodes"],
         link=link.native if bootstrap["node"]["elastic"] else None,
+        joins=bootstrap.get("joins", False),
         **bootstrap["node"]["tensors"],
     )
     if bootstrap["gpu_fraction"]:

@@ -24,10 +24,10 @@ def environment(nodes: Iterable[Mapping[str, Any]], node_id: int) -> dict[str, s
     process with local rank 0 on what it sees.
     """
     members = members_of(nodes)
-    ids = [node["node_id"] for node in members]
-    if node_id not in ids:
+    ranks = {node["node_id"]: node["rank"] for node in members}
+    if node_id not in ranks:
         return {}
-    rank, size = str(ids.index(node_id)), str(len(ids))
+    rank, size = str(ranks[node_id]), str(len(ranks))
     addresses = [_endpoint(node) for node in members]
     return {
         "JAX_COORDINATOR_ADDRESS": addresses[0],

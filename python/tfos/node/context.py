@@ -92,13 +92,13 @@ class NodeContext:
     def rank(self) -> int:
         """The number of this node among those that train, from 0: the chief is 0. Shares of data go
         by it: ``rows[ctx.rank :: ctx.size]``. BadInputError on nodes that don't train."""
-        ids = [node["node_id"] for node in members_of(self.nodes)]
-        if self.node_id not in ids:
+        ranks = {node["node_id"]: node["rank"] for node in members_of(self.nodes)}
+        if self.node_id not in ranks:
             raise BadInputError(
                 f"{self.job_name}:{self.task_index} does not train, so it has no rank: only chief, "
                 "master and worker nodes have one"
             )
-        return ids.index(self.node_id)
+        return ranks[self.node_id]
 
     @property
     def size(self) -> int:

@@ -84,11 +84,12 @@ void Link::Receive(std::span<std::byte> room, std::optional<DType> add) {
 Status Link::Pull() {
   TFOS_RETURN_IF_ERROR(broken_);
   while (true) {
-    TFOS_ASSIGN_OR_RETURN(bool more, TakeStaged());
-    while (more) {
+    bool more = true;
+    // What is staged behind it is for later, also that the peer then gave up.
+    while (more && receiving()) {
       TFOS_ASSIGN_OR_RETURN(more, TakeStaged());
     }
-    if (!receiving()) return {};  // What is still staged is for later.
+    if (!receiving()) return {};
     // Large payloads go where they belong at once.
     const bool direct =
         payload_left_ > 0 && !add_ && staged_begin_ == staged_end_ && !room_.empty();

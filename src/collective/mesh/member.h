@@ -31,7 +31,12 @@ enum class Rdma {
 class Membership;
 
 struct GroupOptions {
-  std::vector<Member> members;   ///< In the same order everywhere.
+  std::vector<Member> members;  ///< In the same order everywhere.
+  /// The members that an elastic group begins with, of those by their places, ascending; empty:
+  /// all.
+  std::vector<std::uint32_t> ranks = {};
+  /// The others are together already: this one takes part once they let it in (Group::ComeIn).
+  bool joins = false;
   std::uint32_t rank = 0;        ///< This one's place among them.
   Secret key;                    ///< For tensors (base/crypto/purpose.h).
   std::uint32_t generation = 0;  ///< Of the group; the same on all members.
@@ -54,6 +59,8 @@ struct GroupOptions {
   std::string timeline = {};
   /// How long all members may take to connect.
   std::chrono::milliseconds connect_timeout{std::chrono::minutes(10)};
+  /// The same in later generations of an elastic group, whose members are all ready for it.
+  std::chrono::milliseconds regroup_timeout{std::chrono::minutes(1)};
   /// After so long without progress an operation says in the log whom it waits for.
   std::chrono::milliseconds stall_after{std::chrono::seconds(30)};
   /// Makes the group elastic: it goes on without members that are lost. Null: it ends with the

@@ -81,7 +81,13 @@ Status Mesh::ConnectTo(std::uint32_t member, const Wait& wait) {
                           net::ShakeHands(std::move(socket), party(), NumbersTo(member), wait));
     return Connected(member, std::move(connection), wait);
   });
-  return reached.ok() ? reached : reached.Annotate(fmt::format("connect to {}", other.name));
+  if (reached.ok()) return reached;
+  const std::string what = fmt::format("connect to {}", other.name);
+  // The group may have a later generation for this member, too: the coordinator knows.
+  if (reached.kind() == ErrorKind::kSuperseded) {
+    return Status(ErrorKind::kReconnect, std::string(reached.message())).Annotate(what);
+  }
+  return reached.Annotate(what);
 }
 
 Status Mesh::Connected(std::uint32_t member, net::Connection connection, const Wait& wait) {
@@ -124,7 +130,8 @@ Status Mesh::AcceptAll(const Wait& wait) {
 Status Mesh::CheckNumbers(const net::Numbers& numbers) const {
   const std::uint32_t rank = options_.rank;
   if (numbers.generation != options_.generation) {
-    return {ErrorKind::kBadInput,
+    const bool late = numbers.generation < options_.generation;
+    return {late ? ErrorKind::kSuperseded : ErrorKind::kRetryLater,
             fmt::format("member {} is of generation {} of the group, and this is generation {}",
                         numbers.connecting, numbers.generation, options_.generation)};
   }

@@ -1,8 +1,9 @@
 #ifndef TFOS_CONTROL_AGENT_NODE_NEWS_H_
 #define TFOS_CONTROL_AGENT_NODE_NEWS_H_
 
-#include <optional>
+#include <type_traits>
 #include <variant>
+#include <vector>
 
 #include "control/messages/agent_messages.h"
 #include "control/messages/leaving_nodes.h"
@@ -21,14 +22,23 @@ class NodeNews {
     if (const auto* leaving = std::get_if<NodeLeaving>(&command)) {
       leaving_.Add(*leaving);
       send(*leaving);
-    } else if (const auto* regroup = std::get_if<Regroup>(&command)) {
-      send(*(regroup_ = *regroup));
-    } else if (const auto* group = std::get_if<FormedGroup>(&command)) {
-      send(*(group_ = *group));
-    } else {
-      return false;
+      return true;
     }
-    return true;
+    return std::visit(
+        [&](const auto& message) {
+          using Message = std::decay_t<decltype(message)>;
+          if constexpr (!kOfGenerations<Message>) {
+            return false;
+          } else {
+            std::erase_if(of_generations_, [](const AgentCommand& earlier) {
+              return std::holds_alternative<Message>(earlier);
+            });
+            of_generations_.emplace_back(message);
+            send(message);
+            return true;
+          }
+        },
+        command);
   }
 
   /// Calls `send` with each, in the order in which they came.
@@ -37,16 +47,23 @@ class NodeNews {
     for (const auto& [node_id, reason] : leaving_.reasons()) {
       send(NodeLeaving{.node_id = node_id, .reason = reason});
     }
-    const bool newer = regroup_ && group_ && regroup_->generation > group_->generation;
-    if (regroup_ && !newer) send(*regroup_);
-    if (group_) send(*group_);
-    if (newer) send(*regroup_);
+    for (const AgentCommand& command : of_generations_) {
+      std::visit(
+          [&](const auto& message) {
+            if constexpr (kOfGenerations<std::decay_t<decltype(message)>>) send(message);
+          },
+          command);
+    }
   }
 
  private:
+  template <typename Message>
+  static constexpr bool kOfGenerations =
+      std::is_same_v<Message, Regroup> || std::is_same_v<Message, FormedGroup> ||
+      std::is_same_v<Message, Meet> || std::is_same_v<Message, NoGroup>;
+
   LeavingNodes leaving_;
-  std::optional<Regroup> regroup_;
-  std::optional<FormedGroup> group_;
+  std::vector<AgentCommand> of_generations_;  ///< The latest of each kind.
 };
 
 }  // namespace tfos::control

@@ -133,6 +133,7 @@ NodeProcess::Options NodePlace::OptionsOfNode(const StartNode& start) {
       .task_index = start.task_index,
       .cluster_spec = start.cluster_spec,
       .num_workers = start.num_workers,
+      .joins = start.joins,
       .nodes = start.nodes,
       .port = port_->port(),
       .port_fd = port_->fd(),

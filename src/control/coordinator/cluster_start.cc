@@ -29,6 +29,8 @@ RosterOptions RosterOptionsOf(const StartCluster& start, std::vector<Role> roles
           .heartbeat_timeout = start.heartbeat_timeout,
           .max_lost_nodes = start.max_lost_nodes,
           .min_nodes = start.min_nodes,
+          .min_nodes_timeout = start.min_nodes_timeout,
+          .late_nodes = start.late_nodes,
           .coordinator_address = endpoint.ToString()};
 }
 

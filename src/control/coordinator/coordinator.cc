@@ -1,5 +1,6 @@
 #include "control/coordinator/coordinator.h"
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -117,7 +118,8 @@ class Coordinator final : public ControlService {
     if (known == node_of_.end()) {
       return Status(ErrorKind::kBadInput, "the agent's first message is not 'register'");
     }
-    Apply(Handle(known->second, message));
+    // One that is lost and has another in its place has nothing more to say.
+    if (connection_of_[known->second] == &connection) Apply(Handle(known->second, message));
     return Status::Ok();
   }
 
@@ -133,7 +135,9 @@ class Coordinator final : public ControlService {
     if (known == node_of_.end()) return;
     const int node_id = known->second;
     node_of_.erase(known);
-    connection_of_.erase(node_id);
+    const auto current = connection_of_.find(node_id);
+    if (current == connection_of_.end() || current->second != &connection) return;
+    connection_of_.erase(current);
     operations_.OnGone(node_id);
     Apply(roster_->ConnectionLost(node_id, Now()));
   }
@@ -327,7 +331,7 @@ class Coordinator final : public ControlService {
       std::visit(Overloaded{
                      [&](const TellDriver& tell) { Announce(tell.event); },
                      [&](const TellAgent& tell) { Command(tell.node_id, tell.command); },
-                     [&](const PublishStart&) { SendStart(); },
+                     [&](const PublishStart& start) { SendStart(start.node_id); },
                      [&](const Disconnect& lost) {
                        const auto found = connection_of_.find(lost.node_id);
                        if (found != connection_of_.end()) found->second->Abort();
@@ -345,7 +349,10 @@ class Coordinator final : public ControlService {
                      Dismiss(changed.node);
                    },
                    [&](const ClusterFormed& formed) {
-                     LogInfo("formed: all {} nodes are there", formed.nodes.size());
+                     const auto missing =
+                         std::ranges::count(formed.nodes, NodeState::kExpected, &NodeInfo::state);
+                     LogInfo("formed: {} nodes are there, and {} are not yet",
+                             formed.nodes.size() - static_cast<std::size_t>(missing), missing);
                    },
                    [&](const ClusterFailed& failed) {
                      LogError("failed: {}: {}", failed.failure.report.step,
@@ -398,10 +405,11 @@ class Coordinator final : public ControlService {
     return true;
   }
 
-  void SendStart() {
+  void SendStart(std::optional<int> only) {
     const auto shared =
         std::make_shared<const std::string>(SerializeStartTail(roster_->SharedStart(Now())));
     for (const auto& [node_id, connection] : connection_of_) {
+      if (only && node_id != *only) continue;
       connection->Send({SerializeStartHead(roster_->Start(node_id)), shared});
     }
   }

@@ -216,6 +216,37 @@ TEST_F(CoordinatorTest, ASecondAttemptStandsByUntilTheFirstOneIsLost) {
   EXPECT_FALSE(second.ReadText().has_value());
 }
 
+TEST_F(CoordinatorTest, AnotherComesInPlaceOfALostNodeWhoseAgentIsStillThere) {
+  json start = StartMessage();
+  start["roles"] = json::array({{{"job", "worker"}, {"count", 2}}});
+  start["min_nodes"] = 1;
+  start["late_nodes"] = true;
+  Start(start);
+  RawClient other = Agent(0);
+  RawClient lost = Agent(1);
+  EXPECT_EQ(Message(other)["joins"], false);
+  EXPECT_EQ(Message(lost)["nodes"][1]["rank"], 1);
+  lost.SendText(R"({"type":"failed","failure":{"step":"run the node","message":"m","lost":true}})");
+  EXPECT_FALSE(WaitForState(1, "lost").is_null());
+  EXPECT_EQ(Message(other)["type"], "regroup");
+  RawClient again = Agent(1);
+  EXPECT_EQ(Message(again)["joins"], true);
+  // What the first one's agent says and does changes nothing for the second one.
+  lost.SendText(R"({"type":"state","state":"running","detail":"the first"})");
+  lost.Close();
+  again.SendText(R"({"type":"state","state":"running","detail":"the second"})");
+  EXPECT_EQ(WaitForState(1, "running")["detail"], "the second");
+  const std::string ready = R"({"type":"ready","generation":1,"committed":3,"leaves":false,)"
+                            R"("reason":"r","admits":true,"lacks":)";
+  other.SendText(ready + "0}");
+  EXPECT_EQ(Message(other)["type"], "group");
+  again.SendText(ready + "2}");
+  EXPECT_EQ(Message(other)["type"], "meet");
+  Tell({{"type", "stop"}, {"reason", "enough"}, {"grace_ms", 10}});
+  EXPECT_EQ(Message(again)["type"], "stop");
+  EXPECT_EQ(Message(again)["reason"], "the cluster is stopping: enough");
+}
+
 TEST_F(CoordinatorTest, ASecondAttemptMayLeave) {
   Start();
   RawClient first = Agent(0);

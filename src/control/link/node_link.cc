@@ -174,7 +174,11 @@ void NodeLink::Listen() {
     }
     std::array<pollfd, 2> waiting{{{.fd = fd_.get(), .events = POLLIN, .revents = 0},
                                    {.fd = wake_.get(), .events = POLLIN, .revents = 0}}};
-    if (::poll(waiting.data(), waiting.size(), -1) < 0) continue;  // interrupted
+    const int patience = owes_answer_ ? static_cast<int>(kAnswerInterval.count()) : -1;
+    const int ready = ::poll(waiting.data(), waiting.size(), patience);
+    if (ready < 0) continue;  // interrupted
+    if (owes_answer_) AnswerPing();
+    if (ready == 0) continue;
     if (waiting[1].revents != 0) return;
     if (Status more = ReadMore(Deadline::Infinite()); !more.ok()) DieWithGroup();
   }
@@ -184,10 +188,7 @@ void NodeLink::OnLine(const std::string& line) {
   Result<NodeCommand> command = ParseMessage<NodeCommand>(line);
   if (!command.ok()) DieWithGroup();
   if (std::holds_alternative<Ping>(*command)) {
-    // A wait for room ends with the agent.
-    if (Status sent = Send(SerializeMessage(Pong{})); !sent.ok()) {
-      LogDebug("a ping was not answered: {}", sent.ToString());
-    }
+    AnswerPing();
     return;
   }
   if (std::holds_alternative<TellStacks>(*command)) {
@@ -200,7 +201,8 @@ void NodeLink::OnLine(const std::string& line) {
       !std::holds_alternative<EndFeed>(*command) &&
       !std::holds_alternative<NodeLeaving>(*command) &&
       !std::holds_alternative<Regroup>(*command) &&
-      !std::holds_alternative<FormedGroup>(*command)) {
+      !std::holds_alternative<FormedGroup>(*command) && !std::holds_alternative<Meet>(*command) &&
+      !std::holds_alternative<NoGroup>(*command)) {
     return;
   }
   const MutexLock lock(mutex_);
@@ -210,6 +212,12 @@ void NodeLink::OnLine(const std::string& line) {
     DieWithGroup();
   }
   changed_.NotifyAll();
+}
+
+void NodeLink::AnswerPing() {
+  // This thread must hear of the agent's end, so it waits for no room.
+  const Status sent = Send(SerializeMessage(Pong{}), Deadline::After(std::chrono::seconds(0)));
+  owes_answer_ = !sent.ok() && sent.kind() == ErrorKind::kRetryLater;
 }
 
 void NodeLink::ServeStacks(std::function<std::string()> tell) {
@@ -309,8 +317,19 @@ Status NodeLink::Send(std::string_view message, Deadline deadline) {
   Status late;
   if (!send_turn_.Take({.deadline = deadline}, late)) return late.Annotate("send to the agent");
   const TurnHolder holder(send_turn_);
-  if (!send_failure_.ok()) return send_failure_;
+  std::string_view before = unsent_;
+  Status sent = SendRest(before, deadline);
+  unsent_.erase(0, unsent_.size() - before.size());
+  TFOS_RETURN_IF_ERROR(sent);
   std::string_view rest = line;
+  sent = SendRest(rest, deadline);
+  // What came next would continue a line that is broken off.
+  if (!sent.ok() && rest.size() < line.size()) unsent_ = rest;
+  return sent;
+}
+
+Status NodeLink::SendRest(std::string_view& rest, Deadline deadline) {
+  if (!send_failure_.ok()) return send_failure_;
   while (!rest.empty()) {
     const ssize_t sent = ::send(fd_.get(), rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent > 0) {
@@ -320,8 +339,7 @@ Status NodeLink::Send(std::string_view message, Deadline deadline) {
       if (!writable.ok()) {
         send_failure_ = writable.status();
       } else if (!*writable) {
-        // Part of the line may be out: whatever came next would be garbage.
-        send_failure_ = Status(ErrorKind::kRetryLater, "the agent does not take messages in time");
+        return {ErrorKind::kRetryLater, "the agent does not take messages in time"};
       }
     } else if (errno != EINTR) {
       send_failure_ = AgentGone();

@@ -41,9 +41,9 @@ class NodeLink {
   /// may block: then later ones wait. `stop` has none: TERM follows it, which programs can handle.
   struct Handlers {
     /// What concerns the feed (`end_epoch`, `abandon_epoch`, `step_tickets`, `end_feed`), the
-    /// group (`regroup`, `group`), and `leaving`, in the order it came. Of an epoch's
-    /// `step_tickets` that wait for a handler only the latest is kept. More than kMostWaitingBytes
-    /// that wait end the process.
+    /// group (`regroup`, `group`, `meet`, `no_group`), and `leaving`, in the order it came. Of an
+    /// epoch's `step_tickets` that wait for a handler only the latest is kept. More than
+    /// kMostWaitingBytes that wait end the process.
     std::function<void(const NodeCommand& command)> on_feed;
     /// The node's metrics as a JSON object, asked for once a heartbeat interval; empty text:
     /// nothing new, nothing is sent.
@@ -87,13 +87,17 @@ class NodeLink {
   /// handler.
   void SendMetrics();
 
-  /// Sends one message, a line feed is added. When the deadline comes while the agent takes none of
-  /// it (retry-later), or the agent is gone (reconnect), the link sends nothing any more. A
-  /// deadline that comes while another thread still sends (retry-later, too) ends this call only.
+  /// Sends one message, a line feed is added. When the agent is gone (reconnect), the link sends
+  /// nothing any more. When the deadline comes while the agent takes none of it, or another thread
+  /// still sends, the message is not sent (retry-later). Of one that was begun, the rest is sent
+  /// before the next one; the caller is told that, too (retry-later).
   Status Send(std::string_view message, Deadline deadline = Deadline::After(kSendPatience));
 
  private:
   static constexpr std::chrono::seconds kSendPatience{30};
+
+  /// How often a ping that could not be answered is looked at again.
+  static constexpr std::chrono::milliseconds kAnswerInterval{50};
 
   explicit NodeLink(UniqueFd fd);
 
@@ -102,6 +106,10 @@ class NodeLink {
   Status StartWork(const char* name, void (NodeLink::*work)(), std::thread& thread);
   void Listen();
   void OnLine(const std::string& line);
+  /// Without waiting: while the agent takes nothing, the answer is owed.
+  void AnswerPing();
+  /// Sends what it can of `rest`, and leaves the rest.
+  Status SendRest(std::string_view& rest, Deadline deadline) TFOS_REQUIRES(send_turn_);
   /// False when more waits than may.
   bool Keep(NodeCommand command, std::size_t bytes) TFOS_REQUIRES(mutex_);
   void CallHandlers();
@@ -116,6 +124,8 @@ class NodeLink {
 
   Turn send_turn_;
   Status send_failure_ TFOS_GUARDED_BY(send_turn_);
+  std::string unsent_ TFOS_GUARDED_BY(send_turn_);  // of a line that was begun
+  bool owes_answer_ = false;                        // to a ping; of the thread that listens
 
   Mutex mutex_;
   CondVar changed_;

@@ -234,15 +234,35 @@ TEST(NodeLinkTest, SendingToADeadAgentIsAReconnect) {
   EXPECT_EQ((*link)->Send("x").kind(), ErrorKind::kReconnect);
 }
 
-TEST(NodeLinkTest, ALineThatIsNotTakenEndsSending) {
+TEST(NodeLinkTest, ALineThatIsNotTakenInTimeGoesOnWhenThereIsRoom) {
   FakeAgent agent;
   agent.WriteHead("");
   auto link = agent.OpenLink();
   ASSERT_TRUE(link.ok());
   const std::string large(kMaxMessageBytes - 1, 'x');
-  EXPECT_EQ((*link)->Send(large, Deadline::After(milliseconds(1))).kind(), ErrorKind::kRetryLater);
-  EXPECT_FALSE((*link)->Send("x").ok()) << "it would continue the broken line";
   EXPECT_EQ((*link)->Send(large + "xx").kind(), ErrorKind::kBadInput);
+  EXPECT_EQ((*link)->Send(large, Deadline::After(milliseconds(1))).kind(), ErrorKind::kRetryLater);
+  EXPECT_EQ((*link)->Send("y", Deadline::After(milliseconds(1))).kind(), ErrorKind::kRetryLater);
+  std::future<Status> next = std::async(std::launch::async, [&] { return (*link)->Send("z"); });
+  EXPECT_EQ(agent.ReadLine(), large) << "the line is whole";
+  EXPECT_EQ(agent.ReadLine(), "z") << "nothing of the one between was begun";
+  EXPECT_TRUE(next.get().ok());
+}
+
+TEST(NodeLinkTest, ANodeWhoseLinkWasFullAnswersAgain) {
+  FakeAgent agent;
+  agent.WriteHead("");
+  auto link = agent.OpenLink();
+  ASSERT_TRUE(link.ok());
+  ASSERT_TRUE((*link)->Start({}).ok());
+  EXPECT_EQ(agent.ReadLine(), SerializeMessage(Pong{}));
+  const std::string large(kMaxMessageBytes - 1, 'x');
+  EXPECT_EQ((*link)->Send(large, Deadline::After(milliseconds(1))).kind(), ErrorKind::kRetryLater);
+  agent.Write(SerializeMessage(Ping{}) + "\n");
+  agent.AwaitTaken();
+  // The agent reads again. Nothing but the ping makes the node speak.
+  EXPECT_EQ(agent.ReadLine(), large);
+  EXPECT_EQ(agent.ReadLine(), SerializeMessage(Pong{}));
 }
 
 TEST(NodeLinkTest, ASlowSenderDoesNotHoldUpAnotherOnesDeadline) {

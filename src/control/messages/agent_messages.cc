@@ -32,6 +32,7 @@ void DescribeOwnPart(F& f, M& m) {
   f.Required("job_name", m.job_name);
   f.Required("task_index", m.task_index);
   f.Required("tensorboard", m.tensorboard);
+  f.Optional("joins", m.joins);
 }
 
 template <typename F, DescribedAs<StartNode> M>

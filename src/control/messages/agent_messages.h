@@ -68,6 +68,8 @@ struct StartNode {
   int num_workers = 0;
   std::vector<NodeInfo> nodes;
   bool tensorboard = false;
+  /// The cluster has formed before: the node is a newcomer to those that train.
+  bool joins = false;
 };
 
 struct Refused {
@@ -95,9 +97,9 @@ struct Question {
   std::chrono::milliseconds wait{0};
 };
 
-using AgentCommand =
-    std::variant<StartNode, EndEpoch, AbandonEpoch, StepTickets, Regroup, FormedGroup, EndFeed,
-                 NodeLeaving, Stop, Refused, StandBy, OpenTunnel, Question, UnknownMessage>;
+using AgentCommand = std::variant<StartNode, EndEpoch, AbandonEpoch, StepTickets, Regroup,
+                                  FormedGroup, Meet, NoGroup, EndFeed, NodeLeaving, Stop, Refused,
+                                  StandBy, OpenTunnel, Question, UnknownMessage>;
 
 /// `start` in two pieces that follow each other on the wire, so that all nodes of a large cluster
 /// share the long one: what is the node's own, and the cluster specification with all nodes.

@@ -36,6 +36,8 @@ void Describe(F& f, M& m) {
   f.Required("heartbeat_timeout_ms", m.heartbeat_timeout, JsonRange{1});
   f.Optional("max_lost_nodes", m.max_lost_nodes);
   f.Optional("min_nodes", m.min_nodes, JsonRange{0});
+  f.Optional("min_nodes_timeout_ms", m.min_nodes_timeout, JsonRange{0});
+  f.Optional("late_nodes", m.late_nodes);
   f.Required("log_level", m.log_level);
 }
 
@@ -90,6 +92,11 @@ void Describe(F& f, M& m) {
   f.Required("node_id", m.node_id, kNodeId);
 }
 
+template <typename F, DescribedAs<TrainingWaits> M>
+void Describe(F& f, M& m) {
+  f.Required("reason", m.reason);
+}
+
 template <typename F, DescribedAs<StopAsked> M>
 void Describe(F& f, M& m) {
   f.Required("by", m.by);
@@ -122,6 +129,7 @@ template std::string SerializeMessage(const ClusterFormed&);
 template std::string SerializeMessage(const ClusterFailed&);
 template std::string SerializeMessage(const MetricsChanged&);
 template std::string SerializeMessage(const NodeFeedTerminated&);
+template std::string SerializeMessage(const TrainingWaits&);
 template std::string SerializeMessage(const StopAsked&);
 template std::string SerializeMessage(const Finished&);
 

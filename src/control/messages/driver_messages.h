@@ -51,6 +51,10 @@ struct StartCluster {
   int max_lost_nodes = 0;
   /// Nodes that train together go on as long as this many are not lost; 0: until the first is lost.
   int min_nodes = 0;
+  /// How long those that are left wait for others when they are fewer.
+  std::chrono::milliseconds min_nodes_timeout{0};
+  /// With `min_nodes`, nodes may come in place of lost ones, and late.
+  bool late_nodes = false;
   std::string log_level;
 };
 
@@ -118,6 +122,13 @@ struct NodeFeedTerminated {
   int node_id = 0;
 };
 
+/// Nodes that train wait for others, or others for them.
+struct TrainingWaits {
+  static constexpr std::string_view kType = "waiting";
+  /// For people; empty: they go on.
+  std::string reason;
+};
+
 struct Finished {
   static constexpr std::string_view kType = "finished";
 };
@@ -131,7 +142,7 @@ struct StopAsked {
 
 using CoordinatorEvent =
     std::variant<Listening, Fatal, NodeChanged, ClusterFormed, ClusterFailed, MetricsChanged,
-                 NodeFeedTerminated, StopAsked, Finished, UnknownMessage>;
+                 NodeFeedTerminated, TrainingWaits, StopAsked, Finished, UnknownMessage>;
 
 }  // namespace tfos::control
 

@@ -11,7 +11,8 @@ std::vector<std::string> Examples<DriverMessage>() {
           "scrape_token":"s","encrypt":"auto","bind_address":"0.0.0.0",
           "advertised_address":"","ports":"0","roles":[{"job":"worker","count":2}],
           "service_jobs":["ps"],"tensorboard_node":1,"registration_timeout_ms":1000,
-          "start_timeout_ms":1000,"heartbeat_interval_ms":1000,"heartbeat_timeout_ms":10000,"max_lost_nodes":1,"min_nodes":2,"log_level":"INFO"})",
+          "start_timeout_ms":1000,"heartbeat_interval_ms":1000,"heartbeat_timeout_ms":10000,"max_lost_nodes":1,"min_nodes":2,
+          "min_nodes_timeout_ms":300000,"late_nodes":true,"log_level":"INFO"})",
       R"({"type":"end_epoch","epoch":3,"queue":"input"})",
       R"({"type":"abandon_epoch","epoch":3,"job":"00ff","queue":"input"})",
       R"({"type":"end_feed"})",
@@ -33,6 +34,7 @@ std::vector<std::string> Examples<CoordinatorEvent>() {
       R"({"type":"failed","failure":FAILURE})",
       R"({"type":"metrics","nodes":[{"node_id":0,"metrics":{"rows":1,"loss":0.5,"x":"y"}}]})",
       R"({"type":"feed_terminated","node_id":1})",
+      R"({"type":"waiting","reason":"r"})",
       R"({"type":"stop_asked","by":"alice@host-a","timeout_ms":60000})",
       R"({"type":"finished"})",
   };

@@ -25,6 +25,7 @@ void Describe(F& f, M& m) {
   f.Required("task_index", m.task_index);
   f.Required("cluster_spec", m.cluster_spec);
   f.Required("num_workers", m.num_workers);
+  f.Optional("joins", m.joins);
   f.Required("nodes", m.nodes);
   f.Required("port", m.port, kPort);
   f.Required("port_fd", m.port_fd, JsonRange{-1});

@@ -42,6 +42,7 @@ struct NodeBootstrap {
   int task_index = 0;
   ClusterSpec cluster_spec;
   int num_workers = 0;
+  bool joins = false;  ///< The cluster had formed before.
   std::vector<NodeInfo> nodes;
   int port = 0;
   int port_fd = -1;
@@ -67,8 +68,8 @@ struct TellStacks {
 };
 
 using NodeCommand =
-    std::variant<NodeBootstrap, EndEpoch, AbandonEpoch, StepTickets, Regroup, FormedGroup, EndFeed,
-                 NodeLeaving, Stop, Ping, TellStacks, UnknownMessage>;
+    std::variant<NodeBootstrap, EndEpoch, AbandonEpoch, StepTickets, Regroup, FormedGroup, Meet,
+                 NoGroup, EndFeed, NodeLeaving, Stop, Ping, TellStacks, UnknownMessage>;
 
 // From a node to its agent.
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -29,15 +30,52 @@ std::string_view TextOf(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// What an end says instead of agreeing. Anyone in the middle can say it, too, or close.
-constexpr std::byte kRefusal{0};
-constexpr Digest kRefusingProof{};
+/// What an end says instead of agreeing: why not, in a byte. In place of a proof 31 zero bytes are
+/// before it. Anyone in the middle can say it, too, or close.
+enum class Refusal : unsigned char {
+  kNoMember = 0,  ///< It does not know the key.
+  kOver = 2,      ///< The accepting end's generation is a later one.
+  kNotYet = 3,    ///< The accepting end's generation is an earlier one.
+  kOther = 4,     ///< Somebody else is expected.
+};
 
-Status Refused(const Protocol& protocol) {
-  return {ErrorKind::kBadInput,
-          fmt::format("the other end refuses this one: it belongs to another cluster, or expects "
-                      "somebody else; its log about {} says which",
-                      protocol.name)};
+Refusal RefusalFor(const Status& why) {
+  switch (why.kind()) {
+    case ErrorKind::kSuperseded:
+      return Refusal::kOver;
+    case ErrorKind::kRetryLater:
+      return Refusal::kNotYet;
+    default:
+      return Refusal::kOther;
+  }
+}
+
+Status Refused(const Protocol& protocol, std::byte why) {
+  const auto refused = [&protocol](ErrorKind kind, std::string_view reason) {
+    return Status(
+        kind, fmt::format("the other end refuses this one: {}; its log about {} says more", reason,
+                          protocol.name));
+  };
+  switch (static_cast<Refusal>(why)) {
+    case Refusal::kOver:
+      return refused(ErrorKind::kSuperseded,
+                     "it has gone on to a later generation, without this one");
+    case Refusal::kNotYet:
+      return refused(ErrorKind::kRetryLater, "it has not come to this one's generation yet");
+    case Refusal::kOther:
+      return refused(ErrorKind::kBadInput, "it expects another member there, not this one");
+    case Refusal::kNoMember:
+      break;
+  }
+  return refused(ErrorKind::kBadInput, "this one does not have the key of its cluster");
+}
+
+/// A refusal in place of a proof; nothing if it is none.
+std::optional<std::byte> RefusalIn(const Digest& proof) {
+  Digest refusing{};
+  refusing.back() = proof.back();
+  if (proof != refusing) return std::nullopt;
+  return static_cast<std::byte>(proof.back());
 }
 
 }  // namespace
@@ -104,8 +142,7 @@ Result<Handshake::State> Handshake::Continue() {
         TFOS_RETURN_IF_ERROR(OnProof());
         break;
       default:  // kAwaitWelcome
-        if (room_[0] == kRefusal) return Refused(party_.protocol);
-        if (room_[0] != kWelcome) return Status(ErrorKind::kBadInput, "the welcome is malformed");
+        if (room_[0] != kWelcome) return Refused(party_.protocol, room_[0]);
         step_ = Step::kDone;
     }
   }
@@ -203,13 +240,18 @@ Status Handshake::OnProof() {
   const bool proved =
       SameProof(transcript_.Proof(party_.key, connecting_ ? "accept" : "connect"), given);
   if (connecting_) {
-    if (given == kRefusingProof) return Refused(party_.protocol);
-    if (!proved) return NoMember();
+    if (!proved) {
+      const auto why = RefusalIn(given);
+      return why ? Refused(party_.protocol, *why) : NoMember();
+    }
     step_ = Step::kDone;
     return {};
   }
-  const Status agreed = proved ? Agree() : NoMember();
-  if (!agreed.ok()) return Refuse(std::as_bytes(std::span(kRefusingProof)), agreed);
+  if (const Status agreed = proved ? Agree() : NoMember(); !agreed.ok()) {
+    Digest refusing{};
+    if (proved) refusing.back() = static_cast<Digest::value_type>(RefusalFor(agreed));
+    return Refuse(std::as_bytes(std::span(refusing)), agreed);
+  }
   std::string proof;
   AppendBytes(transcript_.Proof(party_.key, "accept"), proof);
   Say(proof);
@@ -232,7 +274,8 @@ Status Handshake::AfterTls() {
     return {};
   }
   if (const Status agreed = Agree(); !agreed.ok()) {
-    return Refuse(std::span(&kRefusal, 1), agreed);
+    const auto why = static_cast<std::byte>(RefusalFor(agreed));
+    return Refuse(std::span(&why, 1), agreed);
   }
   Say(TextOf(std::span(&kWelcome, 1)));
   return {};

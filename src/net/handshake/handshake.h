@@ -38,7 +38,9 @@ struct Party {
   std::vector<Door> doors = {};
 };
 
-/// The accepting end agrees to the numbers, which are true, or says why not.
+/// The accepting end agrees to the numbers, which are true, or says why not: superseded for an
+/// earlier generation than its own, retry later for a later one, bad input for anything else. The
+/// connecting end fails with the same kind.
 using AcceptsNumbers = std::function<Status(const Numbers&)>;
 
 /// One connection on its way: both ends prove that they know the key, agree on who they are and how
@@ -48,7 +50,8 @@ using AcceptsNumbers = std::function<Status(const Numbers&)>;
 ///
 /// Owner and lifetime: its user's; owns the socket until Take. Threads: one at a time.
 /// Errors: bad input when the other end is not a member, has another version, or asks for a channel
-/// that is too weak; reconnect when it closes. Nothing is to be done with the socket then.
+/// that is too weak; superseded and retry later where the ends are of different generations;
+/// reconnect when it closes. Nothing is to be done with the socket then.
 class Handshake {
  public:
   enum class State {

@@ -22,8 +22,9 @@ Status Reach(const Wait& wait, const Attempt& attempt) {
     bool connected = false;
     const Status status = attempt(connected);
     if (status.ok()) return status;
-    if (connected && status.kind() != ErrorKind::kReconnect) return status;
-    if (connected && ++closed == kMostClosed) {
+    const bool not_yet = status.kind() == ErrorKind::kRetryLater;
+    if (connected && !not_yet && status.kind() != ErrorKind::kReconnect) return status;
+    if (connected && !not_yet && ++closed == kMostClosed) {
       return status.Annotate(fmt::format("{} times in a row, during the handshake", kMostClosed));
     }
     if (wait.deadline.passed()) return status;

@@ -14,8 +14,9 @@ using Attempt = std::function<Status(bool& connected)>;
 
 /// Reaches a member that may come later: its port is held from the start, and it listens once its
 /// program has come so far. Names and routes may take a while, too. So it tries until the deadline.
-/// A handshake that fails ends it at once, but a connection that closes is tried a few times: the
-/// other end gives up on one that gets no processor, and can't say so.
+/// A handshake that fails ends it at once. But it tries on while the other end says that it is not
+/// that far yet (retry later), and a few times when the connection closes: the other end gives up
+/// on one that gets no processor, and can't say so.
 ///
 /// Threads: any; it waits. Errors: the last attempt's; what `wait.check` says.
 Status Reach(const Wait& wait, const Attempt& attempt);

@@ -214,6 +214,21 @@ TEST_P(ShakeHandsTest, NumbersThatAreNotAgreedToEndIt) {
   EXPECT_THAT(accepting.status().ToString(), HasSubstr("this is member 2"));
 }
 
+TEST_P(ShakeHandsTest, ARefusalSaysWhoseGenerationIsLate) {
+  const Party party = NewParty(NewSecret(), GetParam().encryption);
+  const std::pair<ErrorKind, std::string> refusals[] = {
+      {ErrorKind::kSuperseded, "it has gone on to a later generation"},
+      {ErrorKind::kRetryLater, "it has not come to this one's generation yet"},
+      {ErrorKind::kBadInput, "it expects another member there"}};
+  for (const auto& [kind, text] : refusals) {
+    const auto [connecting, accepting] =
+        Meet(GetParam().connect(), party, party, [&](const Numbers&) { return Status(kind, "x"); });
+    EXPECT_EQ(connecting.status().kind(), kind);
+    EXPECT_THAT(connecting.status().ToString(), HasSubstr(text));
+    EXPECT_EQ(accepting.status().kind(), kind);
+  }
+}
+
 /// Where the heads of TLS's records have a version, which means nothing and is ignored (RFC 8446,
 /// 5.1).
 std::set<std::size_t> VersionsOfRecords(std::string_view passed) {

@@ -29,18 +29,20 @@ namespace {
 /// A member: what messages call it, its address and its port.
 using MemberTuple = std::tuple<std::string, std::string, std::uint16_t>;
 
-std::unique_ptr<datasets::TensorGroup> Join(const std::vector<MemberTuple>& members,
-                                            std::uint32_t rank, const std::string& key,
-                                            int listener, double connect_timeout,
-                                            double stall_after, bool shared_memory,
-                                            const std::string& encrypt, const std::string& rdma,
-                                            const std::string& packaged_ucx,
-                                            const std::string& timeline, node::AgentLink* link) {
+std::unique_ptr<datasets::TensorGroup> Join(
+    const std::vector<MemberTuple>& members, std::uint32_t rank, const std::string& key,
+    int listener, double connect_timeout, double stall_after, bool shared_memory,
+    const std::string& encrypt, const std::string& rdma, const std::string& packaged_ucx,
+    const std::string& timeline, node::AgentLink* link, const std::vector<std::uint32_t>& ranks,
+    bool joins, double regroup_timeout) {
   collective::GroupOptions options;
   for (const auto& [name, address, port] : members) {
     options.members.push_back({.name = name, .address = address, .port = port});
   }
   options.rank = rank;
+  options.ranks = ranks;
+  options.joins = joins;
+  options.regroup_timeout = SaturatingSeconds(regroup_timeout);
   options.key = ValueOrThrow(Secret::FromHex(key), Domain::kTensors);
   options.listener = UniqueFd(::fcntl(listener, F_DUPFD_CLOEXEC, 0));
   if (!options.listener.valid()) {
@@ -91,17 +93,46 @@ void BindCollective(nb::module_& module) {
           "join", &Join, nb::arg("members"), nb::arg("rank"), nb::arg("key"), nb::arg("listener"),
           nb::arg("connect_timeout"), nb::arg("stall_after"), nb::arg("shared_memory"),
           nb::arg("encrypt"), nb::arg("rdma"), nb::arg("packaged_ucx"), nb::arg("timeline"),
-          nb::arg("link").none() = nb::none(),
+          nb::arg("link").none() = nb::none(), nb::arg("ranks") = std::vector<std::uint32_t>(),
+          nb::arg("joins") = false, nb::arg("regroup_timeout") = 60.0,
           "Waits until all members have joined: tuples of name, address and port. "
           "`key`: for tensors, in hexadecimal. `encrypt`: auto, true or false. "
           "`listener`: a socket that is bound to this one's port. `packaged_ucx`: the "
           "libucp to take where the system has none. `timeline`: a file, or empty. `link`: this "
-          "node's, for a group that goes on without members that are lost.")
+          "node's, for a group that goes on without members that are lost. `ranks`: of those that "
+          "it begins with; none: all. `joins`: they have begun without this one. "
+          "`regroup_timeout`: as `connect_timeout`, when it goes on.")
       .def_prop_ro("rank", [](const datasets::TensorGroup& group) { return group.group().rank(); })
       .def_prop_ro("size", [](const datasets::TensorGroup& group) { return group.group().size(); })
       .def_prop_ro(
           "transport", [](const datasets::TensorGroup& group) { return group.group().transport(); },
           "How tensors travel, for people.")
+      .def_prop_ro(
+          "has_state", [](const datasets::TensorGroup& group) { return group.group().has_state(); },
+          "Whether this member has the weights of those that train; a newcomer has not.")
+      .def(
+          "set_in_steps",
+          [](datasets::TensorGroup& group, bool in_steps) { group.group().SetInSteps(in_steps); },
+          nb::arg("in_steps"), "Whether it calls meet_after_step after each step.")
+      .def(
+          "meet_after_step",
+          [](datasets::TensorGroup& group) {
+            return ValueOrThrow(WithoutGil([&] { return group.group().MeetAfterStep(); }),
+                                Domain::kTensors);
+          },
+          "True when newcomers were let in: all go on by giving them the weights, and settle.")
+      .def(
+          "come_in",
+          [](datasets::TensorGroup& group) {
+            ThrowIfError(WithoutGil([&] { return group.group().ComeIn(); }), Domain::kTensors);
+          },
+          "Returns when the others have let this newcomer in.")
+      .def(
+          "settle",
+          [](datasets::TensorGroup& group) {
+            ThrowIfError(WithoutGil([&] { return group.group().Settle(); }), Domain::kTensors);
+          },
+          "Returns when all have called it; newcomers have the weights from then on.")
       .def("register", &Register, nb::arg("add"), nb::arg("remove"),
            "The handle for the ops. `add` and `remove` are the addresses of the ops library's "
            "functions.")

@@ -65,6 +65,10 @@ def test_tensorboard_runs_beside_the_chief_or_the_first_worker():
 @pytest.mark.parametrize("chief", ["chief", "master"])
 def test_who_trains_together_begins_with_the_chief(chief):
     jobs = [("worker", 1), ("ps", 0), ("worker", 0), ("evaluator", 0), (chief, 0)]
-    nodes = [{"job_name": job, "task_index": index} for job, index in jobs]
+    ranks = [2, -1, 1, -1, 0]  # As the coordinator has given them.
+    nodes = [
+        {"job_name": job, "task_index": index, "rank": rank}
+        for (job, index), rank in zip(jobs, ranks, strict=True)
+    ]
     members = [(node["job_name"], node["task_index"]) for node in members_of(nodes)]
     assert members == [(chief, 0), ("worker", 0), ("worker", 1)]

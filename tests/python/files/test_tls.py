@@ -20,7 +20,7 @@ from tfos.parameter_server import connection
 from tfos.parameter_server.process import ParameterServerProcess
 
 listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-nodes = [{"node_id": node, "job_name": "worker", "task_index": node, "host": "h",
+nodes = [{"node_id": node, "job_name": "worker", "task_index": node, "rank": node, "host": "h",
           "address": "127.0.0.1", "tensor_port": listener.getsockname()[1]}
          for node, listener in enumerate(listeners)]
 key = secrets.token_hex(32)

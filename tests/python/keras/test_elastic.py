@@ -105,7 +105,12 @@ def test_fit_goes_on_when_a_node_is_killed(spark_on, leftovers, victim, spins):
     spark = spark_on(THREE_EXECUTORS)
     args = {"victim": victim, "spins": spins}
     with tfos.run(
-        spark, train_together, nodes=(2, 3), args=args, input_mode="tensorflow"
+        spark,
+        train_together,
+        nodes=(2, 3),
+        args=args,
+        input_mode="tensorflow",
+        late_nodes=False,
     ) as cluster:
         results = cluster.wait(timeout=300)
         states = [node.state for node in cluster.status()]
@@ -134,6 +139,7 @@ def test_below_the_minimum_the_cluster_fails(spark_on, leftovers):
             nodes=(2, 2),
             args=args,
             input_mode="tensorflow",
+            late_nodes=False,
         ) as cluster:
             cluster.wait(timeout=300)
 

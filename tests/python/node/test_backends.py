@@ -23,6 +23,7 @@ def node(node_id: int, job: str, index: int, address: str, port: int) -> dict[st
         "node_id": node_id,
         "job_name": job,
         "task_index": index,
+        "rank": {"chief": 0, "worker": 1}.get(job, -1),
         "address": address,
         "port": port,
     }

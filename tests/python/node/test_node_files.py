@@ -17,10 +17,10 @@ from tfos.node.context import NodeContext
 BOUND_SECONDS = 120
 
 NODES = [
-    {"node_id": 0, "job_name": "ps"},
-    {"node_id": 1, "job_name": "chief"},
-    {"node_id": 2, "job_name": "evaluator"},
-    {"node_id": 3, "job_name": "worker"},
+    {"node_id": 0, "job_name": "ps", "rank": -1},
+    {"node_id": 1, "job_name": "chief", "rank": 0},
+    {"node_id": 2, "job_name": "evaluator", "rank": -1},
+    {"node_id": 3, "job_name": "worker", "rank": 1},
 ]
 SCHEMA = pa.schema(
     [

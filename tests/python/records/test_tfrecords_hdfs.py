@@ -178,7 +178,10 @@ def test_nodes_read_their_shares(hadoop, root):
             [pa.record_batch({"id": numbers})],
             compression="GZIP" if name == "b.gz" else "",
         )
-    nodes = [{"node_id": 0, "job_name": "chief"}, {"node_id": 1, "job_name": "worker"}]
+    nodes = [
+        {"node_id": 0, "job_name": "chief", "rank": 0},
+        {"node_id": 1, "job_name": "worker", "rank": 1},
+    ]
 
     def context(node_id):
         bootstrap = {

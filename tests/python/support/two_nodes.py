@@ -122,6 +122,7 @@ def _serve(rank: int, pipe: Any) -> None:
                     "node_id": number,
                     "job_name": job,
                     "task_index": 0,
+                    "rank": number,
                     "host": "localhost",
                     "address": "127.0.0.1",
                     "tensor_port": port,

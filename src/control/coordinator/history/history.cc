@@ -138,6 +138,11 @@ void History::EndNode(int node_id) {
   if (node < nodes_) ended_[node] = true;
 }
 
+void History::BeginNode(int node_id) {
+  const auto node = static_cast<std::size_t>(node_id);
+  if (node < nodes_) ended_[node] = recent_.silent[node] = whole_.silent[node] = false;
+}
+
 void History::Sample(milliseconds now) {
   Sample(recent_, now);
   Sample(whole_, now);

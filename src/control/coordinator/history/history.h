@@ -39,8 +39,10 @@ class History {
 
   /// Takes what a node has reported: its latest values, until it reports others or ends.
   void Update(int node_id, const Metrics& metrics);
-  /// The node has ended for good: what it reports later changes nothing.
+  /// The node has ended: what it reports later changes nothing.
   void EndNode(int node_id);
+  /// Another one has come in its place.
+  void BeginNode(int node_id);
   /// Takes the latest values as those of `now`.
   void Sample(std::chrono::milliseconds now);
 

@@ -110,6 +110,19 @@ TEST(HistoryTest, ANodeThatHasEndedCountsOnceMoreAndThenNoLonger) {
   }
 }
 
+TEST(HistoryTest, ANodeThatComesInPlaceOfALostOneGoesOnWithItsCurve) {
+  History history(1, kSecond);
+  for (int i = 0; i < 5; ++i) {
+    if (i == 1) history.EndNode(0);
+    if (i == 3) history.BeginNode(0);
+    history.Update(0, {{"loss", 1.0 * i}});
+    history.Sample(i * kSecond);
+  }
+  history.BeginNode(-1);
+  history.BeginNode(1);
+  EXPECT_THAT(Read(history, {0})["series"]["loss"]["nodes"]["0"], ElementsAre(0, 0, nullptr, 3, 4));
+}
+
 /// A node reports its last values and ends between two moments of the whole run, which are far
 /// apart by then.
 TEST(HistoryTest, EachRangeHasTheLastWordOfANode) {

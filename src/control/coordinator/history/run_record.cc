@@ -112,6 +112,7 @@ void RunRecord::Take(const CoordinatorEvent& event, Clock::TimePoint now) {
   if (const auto* changed = std::get_if<NodeChanged>(&event)) {
     events_.AddState(Since(now), changed->node);
     if (IsFinal(changed->node.state)) history_.EndNode(changed->node.node_id);
+    if (changed->node.state == NodeState::kRegistered) history_.BeginNode(changed->node.node_id);
   } else if (const auto* formed = std::get_if<ClusterFormed>(&event)) {
     events_.Add(Since(now), kNoNode,
                 fmt::format("the cluster has formed: {} nodes", formed->nodes.size()));

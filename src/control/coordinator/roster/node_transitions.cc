@@ -23,8 +23,12 @@ constexpr std::array<unsigned, kNodeStates> kTransitions = {
     // draining
     Bit(NodeState::kDone) | Bit(NodeState::kFailed) | Bit(NodeState::kLost) |
         Bit(NodeState::kStopped),
-    // done, failed, lost, stopped
-    0, 0, 0, 0};
+    // done, failed
+    0, 0,
+    // lost: where another node comes in its place
+    Bit(NodeState::kRegistered),
+    // stopped
+    0};
 
 }  // namespace
 

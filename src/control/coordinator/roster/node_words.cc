@@ -80,6 +80,10 @@ std::string LateStart(const NodeInfo& node, milliseconds start_timeout) {
       NodeName(node), SecondsForPeople(start_timeout), NodeStateName(node.state), node.detail);
 }
 
+std::string NoGroupAtStop(const std::string& reason) {
+  return "the cluster is stopping: " + reason;
+}
+
 FailureReport Saying(std::string step, std::string message) {
   FailureReport report;
   report.step = std::move(step);

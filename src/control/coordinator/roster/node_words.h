@@ -32,6 +32,8 @@ std::string LostHeartbeats(const NodeInfo& node, std::chrono::milliseconds silen
 std::string BecauseItLeft(const NodeInfo& node);
 /// The failure of a node that reports steps of ever new epochs.
 FailureReport TooManyEpochs(const StepReport& report);
+/// Why a node gets no group once all are stopped for `reason`.
+std::string NoGroupAtStop(const std::string& reason);
 std::string LateStart(const NodeInfo& node, std::chrono::milliseconds start_timeout);
 
 FailureReport Saying(std::string step, std::string message);

@@ -20,14 +20,17 @@ milliseconds Elapsed(Clock::TimePoint from, Clock::TimePoint to) {
 
 }  // namespace
 
-Roster::Roster(RosterOptions options, TimePoint now) : options_(std::move(options)), begun_(now) {
+Roster::Roster(RosterOptions options, TimePoint now)
+    : options_(std::move(options)), begun_(now), generations_(options_.min_nodes) {
   nodes_.reserve(options_.roles.size());
+  int next_rank = 0;
   for (const Role& role : options_.roles) {
     Node node;
     node.info.node_id = static_cast<int>(nodes_.size());
     node.info.job_name = role.job_name;
     node.info.task_index = role.task_index;
     node.service = role.service;
+    if (!role.service) node.info.rank = next_rank++;
     node.since = now;
     nodes_.push_back(std::move(node));
   }
@@ -43,11 +46,8 @@ Result<Effects> Roster::Register(const control::Register& message, TimePoint now
   if (!stop_reason_.empty()) {
     return Status(ErrorKind::kBadInput, "the cluster is stopping: " + stop_reason_);
   }
-  if (!MayBecome(node->info.state, NodeState::kRegistered)) {
-    return Status(ErrorKind::kBadInput,
-                  fmt::format("{} has registered before and is {}", NodeName(node->info),
-                              NodeStateName(node->info.state)));
-  }
+  const bool late = formed_at_.has_value();
+  if (late || node->info.state != NodeState::kExpected) TFOS_RETURN_IF_ERROR(CheckLate(*node));
   node->info.host = message.host;
   node->info.address = message.address;
   node->info.port = message.port;
@@ -55,10 +55,18 @@ Result<Effects> Roster::Register(const control::Register& message, TimePoint now
   node->info.agent_pid = message.agent_pid;
   node->info.executor_id = message.executor_id;
   node->info.gpus = message.gpus;
+  node->info.leaving.clear();
+  node->info.pid = 0;
+  node->info.tensorboard.reset();
   node->connected = true;
-  node->heard = now;
+  node->heard = last_came_ = now;
   Effects effects;
-  Become(*node, NodeState::kRegistered, "waiting for the other nodes", now, effects);
+  Become(*node, NodeState::kRegistered,
+         late ? "starting its program" : "waiting for the other nodes", now, effects);
+  if (late) {
+    effects.push_back(PublishStart{message.node_id});
+    return effects;
+  }
   const bool all = std::ranges::none_of(
       nodes_, [](const Node& other) { return other.info.state == NodeState::kExpected; });
   if (all) Publish(now, effects);
@@ -73,7 +81,10 @@ bool Roster::IsTaken(int node_id) const {
 
 void Roster::Publish(TimePoint now, Effects& effects) {
   formed_at_ = now;
-  for (Node& node : nodes_) node.info.detail = "starting its program";
+  for (Node& node : nodes_) {
+    if (node.connected) node.info.detail = "starting its program";
+  }
+  generations_.Begin(Training());
   effects.push_back(PublishStart{});
   effects.push_back(TellDriver{ClusterFormed{Nodes(now)}});
   if (feed_ended_) {
@@ -163,9 +174,11 @@ Effects Roster::Fail(int node_id, const FailureReport& report, TimePoint now) {
   node->heard = now;
   FailureReport told = report;
   if (report.lost) told.message += BecauseItLeft(node->info);
-  if (report.lost && MayLose(*node)) {
+  // Others do without one that has not come so far as to train with them.
+  if ((report.lost || IsNewcomer(*node)) && MayLose(*node)) {
     if (Become(*node, NodeState::kLost, told.message, now, effects)) {
-      GoOnWithout(fmt::format("{} is lost: {}", NodeName(node->info), told.message), now, effects);
+      told.message = fmt::format("{} is lost: {}", NodeName(node->info), told.message);
+      GoOnWithout(*node, FailureOf(node->info, told), now, effects);
     }
     return effects;
   }
@@ -188,7 +201,10 @@ Effects Roster::Finish(int node_id, TimePoint now) {
   const auto [end, why] = EndOf(*node);
   if (Become(*node, end, why, now, effects)) {
     Grant(step_tickets_.MembersChanged(Fed()), effects);
-    TellOfGeneration(generations_.MembersChanged(Training()), now, effects);
+    if (is_elastic()) {
+      TellOfGeneration(generations_.Ended(node_id, Training()), now, effects);
+      EndLateNodes(now, effects);
+    }
   }
   return effects;
 }
@@ -273,6 +289,9 @@ void Roster::StopEach(const Stop& stop, TimePoint now, Effects& effects) {
       Become(node, NodeState::kLost, "never started: " + stop.reason, now, effects);
     } else if (node.connected) {
       effects.push_back(TellAgent{node.info.node_id, stop});
+      if (is_elastic() && !node.service) {
+        effects.push_back(TellAgent{node.info.node_id, NoGroup{NoGroupAtStop(stop.reason)}});
+      }
       Become(node, NodeState::kDraining, "stopping: " + stop.reason, now, effects);
     }
   }
@@ -307,18 +326,25 @@ Effects Roster::Tick(TimePoint now) {
     const std::string message = LostHeartbeats(node.info, silence);
     Lose(node, "no heartbeat for " + SecondsForPeople(silence), message, now, effects);
   }
-  const bool starts_are_late =
-      formed_at_.has_value() && now - *formed_at_ >= options_.start_timeout;
   for (Node& node : nodes_) {
-    if (!starts_are_late || node.info.state != NodeState::kRegistered) continue;
+    if (!formed_at_.has_value() || node.info.state != NodeState::kRegistered) continue;
+    if (now - std::max(*formed_at_, node.since) < options_.start_timeout) continue;
     FailToStart(node, now, effects);
   }
+  if (MayFormWithFewer(now)) Publish(now, effects);
+  if (is_elastic()) LookAtWaits(now, effects);
   CheckFinished(effects);
   return effects;
 }
 
 void Roster::FailToStart(Node& node, TimePoint now, Effects& effects) {
   const std::string message = LateStart(node.info, options_.start_timeout);
+  if (IsNewcomer(node) && MayLose(node)) {
+    effects.push_back(TellAgent{node.info.node_id, Stop{message, kGraceAfterFailure}});
+    Become(node, NodeState::kLost, message, now, effects);
+    GoOnWithout(node, FailureOf(node.info, Saying("start the node", message)), now, effects);
+    return;
+  }
   Become(node, NodeState::kFailed, message, now, effects);
   Spread(FailureOf(node.info, Saying("start the node", message)), message, now, effects);
 }
@@ -373,7 +399,8 @@ StartNode Roster::Start(int node_id) const {
           .task_index = info.task_index,
           .cluster_spec = {},
           .nodes = {},
-          .tensorboard = node_id == options_.tensorboard_node};
+          .tensorboard = node_id == options_.tensorboard_node,
+          .joins = IsNewcomer(nodes_[static_cast<std::size_t>(node_id)])};
 }
 
 StartNode Roster::SharedStart(TimePoint now) const {

@@ -35,8 +35,10 @@ struct TellAgent {
   int node_id = 0;
   AgentCommand command;
 };
-/// Send every agent its `start` (`Roster::Start`).
-struct PublishStart {};
+/// Send every agent its `start` (`Roster::Start`), or one that has come later.
+struct PublishStart {
+  std::optional<int> node_id;
+};
 /// Close the connection of an agent that doesn't answer any more.
 struct Disconnect {
   int node_id = 0;
@@ -55,8 +57,14 @@ struct RosterOptions {
   /// Nodes that may be lost once the cluster has formed without ending it: any that are fed but the
   /// chief, which is the first of them.
   int max_lost_nodes = 0;
-  /// Nodes that train go on together as long as this many of them are not lost. 0: they do not.
+  /// Nodes that train go on together as long as this many of them are there. 0: they do not.
   int min_nodes = 0;
+  /// How long those that are left wait for others when they are fewer; zero: the cluster fails.
+  std::chrono::milliseconds min_nodes_timeout{0};
+  /// With `min_nodes`, nodes may come in place of lost ones, and late.
+  bool late_nodes = false;
+  /// Then the cluster forms without those that have not come so long after the last.
+  std::chrono::milliseconds grow_after{15'000};
   std::string coordinator_address;  // as agents are told it, for explanations
 };
 
@@ -64,8 +72,8 @@ struct RosterOptions {
 ///
 /// Everything that happens is told to it, with the time it happened, and it answers with what is to
 /// be done. The first failure wins: it is reported once, and every other node is stopped because of
-/// it, unless it is a loss that the cluster was told to bear. It never heals: starting again is up
-/// to Spark and the driver.
+/// it, unless it is a loss that the cluster was told to bear. It never starts a node again: that is
+/// up to Spark and the launch tasks.
 ///
 /// Owner and lifetime: owned by the coordinator; a value. Threads: one at a time.
 /// Errors: only `Register` fails; what makes no sense (an unknown transition, a message of a node
@@ -133,6 +141,7 @@ class Roster {
     TimePoint since;          // of the state
     TimePoint heard;          // the last sign of life
     LatestMetrics metrics;
+    int losses = 0;
   };
 
   Node* Find(int node_id);
@@ -157,11 +166,22 @@ class Roster {
   /// The nodes that take rows.
   StepTicketOffice::Members Fed() const;
   /// The nodes that train together, as a generation has them.
-  GenerationOffice::Members Training() const;
-  /// What follows when a node that is not needed is lost.
-  void GoOnWithout(const std::string& reason, TimePoint now, Effects& effects);
+  GenerationOffice::Nodes Training() const;
+  bool is_elastic() const { return options_.min_nodes > 0; }
+  /// Why the node may not come in place of the one that had its number, or late; OK if it may.
+  Status CheckLate(const Node& node) const;
+  /// Whether it has come late, and is in no generation yet.
+  bool IsNewcomer(const Node& node) const;
+  /// Whether enough nodes are there to begin with, and no other has come for a while.
+  bool MayFormWithFewer(TimePoint now) const;
+  /// What follows when a node that is not needed is lost. `failure`: what it would be otherwise.
+  void GoOnWithout(const Node& node, Failure failure, TimePoint now, Effects& effects);
   /// Tells nodes of their generation.
-  void TellOfGeneration(GenerationOffice::Outcome outcome, TimePoint now, Effects& effects);
+  void TellOfGeneration(const GenerationOffice::Outcome& outcome, TimePoint now, Effects& effects);
+  /// Tells the driver who waits for whom, and looks at how long there are too few.
+  void LookAtWaits(TimePoint now, Effects& effects);
+  /// Once those that train have ended, others came too late.
+  void EndLateNodes(TimePoint now, Effects& effects);
   /// Tells these tickets to all nodes that take rows.
   void Grant(const std::vector<StepTickets>& tickets, Effects& effects) const;
   void StopEach(const Stop& stop, TimePoint now, Effects& effects);
@@ -176,6 +196,10 @@ class Roster {
   StepTicketOffice step_tickets_;
   GenerationOffice generations_;
   std::optional<TimePoint> formed_at_;
+  TimePoint last_came_;                   // a node
+  std::optional<TimePoint> below_since_;  // fewer nodes than needed
+  std::optional<Failure> last_loss_;      // that was borne
+  std::string told_of_wait_;              // the driver
   bool finished_ = false;
 };
 

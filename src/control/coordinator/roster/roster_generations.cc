@@ -5,55 +5,156 @@
 #include "control/coordinator/roster/node_words.h"
 #include "control/coordinator/roster/roster.h"
 
-// What becomes of a cluster that loses a node: docs/formats/generations.md.
+// What becomes of a cluster that loses nodes, and gets others: docs/formats/generations.md.
 
 namespace tfos::control {
+
+using std::chrono::milliseconds;
+
+namespace {
+
+/// A node that is lost so often will be lost again.
+constexpr int kMostLosses = 16;
+/// For what a node does at its end that has not begun to train.
+constexpr milliseconds kGraceForLate{5000};
+
+}  // namespace
+
+bool Roster::IsNewcomer(const Node& node) const {
+  return is_elastic() && formed_at_.has_value() && !node.service && node.connected &&
+         !generations_.IsMember(node.info.node_id);
+}
+
+Status Roster::CheckLate(const Node& node) const {
+  const NodeInfo& info = node.info;
+  const auto refuse = [&info](std::string_view why) {
+    return Status(ErrorKind::kBadInput, fmt::format("{} {}", NodeName(info), why));
+  };
+  if (info.state != NodeState::kExpected && info.state != NodeState::kLost) {
+    return refuse(fmt::format("has registered before and is {}", NodeStateName(info.state)));
+  }
+  if (!is_elastic() || !options_.late_nodes || !formed_at_.has_value() || node.service) {
+    return refuse(fmt::format("is {}, and this cluster takes no other node in its place",
+                              NodeStateName(info.state)));
+  }
+  if (generations_.is_over(Training())) {
+    return refuse("comes too late: the programs of the nodes that train have ended");
+  }
+  if (node.losses >= kMostLosses) {
+    return refuse(fmt::format("was lost {} times: its host's logs have the reasons", node.losses));
+  }
+  return {};
+}
+
+bool Roster::MayFormWithFewer(TimePoint now) const {
+  if (!is_elastic() || !options_.late_nodes) return false;
+  if (formed_at_.has_value() || !stop_reason_.empty()) return false;
+  const auto there = Training().size();
+  return there >= static_cast<std::size_t>(options_.min_nodes) &&
+         now - last_came_ >= options_.grow_after &&
+         std::ranges::none_of(nodes_, [](const Node& node) {
+           return node.service && node.info.state == NodeState::kExpected;
+         });
+}
 
 Effects Roster::RecordReady(int node_id, const GroupReady& ready, TimePoint now) {
   Effects effects;
   Node* node = Find(node_id);
-  if (node == nullptr || node->service || options_.min_nodes == 0) return effects;
+  if (node == nullptr || node->service || !is_elastic()) return effects;
   node->heard = now;
-  if (IsFinal(node->info.state) || !stop_reason_.empty()) return effects;
+  const auto refuse = [&](std::string reason) {
+    if (!ready.leaves) effects.push_back(TellAgent{node_id, NoGroup{std::move(reason)}});
+    return effects;
+  };
+  if (!stop_reason_.empty()) return refuse(NoGroupAtStop(stop_reason_));
+  if (IsFinal(node->info.state)) {
+    return refuse(fmt::format("{} is not a member of its group any more: it is {}{}{}",
+                              NodeName(node->info), NodeStateName(node->info.state),
+                              node->info.detail.empty() ? "" : ", ", node->info.detail));
+  }
   TellOfGeneration(generations_.Ready(node_id, ready, Training()), now, effects);
+  EndLateNodes(now, effects);
   return effects;
 }
 
-GenerationOffice::Members Roster::Training() const {
-  GenerationOffice::Members members;
-  int rank = 0;
+GenerationOffice::Nodes Roster::Training() const {
+  GenerationOffice::Nodes training;
   for (const Node& node : nodes_) {
-    if (node.service) continue;
     const NodeInfo& info = node.info;
-    if (node.connected && !IsFinal(info.state)) {
-      members.emplace(info.node_id,
-                      GroupMember{.rank = rank,
-                                  .name = fmt::format("{}:{} on host {}", info.job_name,
-                                                      info.task_index, info.host),
-                                  .address = info.address,
-                                  .port = info.tensor_port});
-    }
-    ++rank;
+    if (node.service || !node.connected || IsFinal(info.state)) continue;
+    training.emplace(info.node_id,
+                     GroupMember{.rank = info.rank,
+                                 .name = fmt::format("{}:{} on host {}", info.job_name,
+                                                     info.task_index, info.host),
+                                 .address = info.address,
+                                 .port = info.tensor_port});
   }
-  return members;
+  return training;
 }
 
-void Roster::TellOfGeneration(GenerationOffice::Outcome outcome, TimePoint now, Effects& effects) {
-  for (const auto& [node_id, member] : Training()) {
+void Roster::TellOfGeneration(const GenerationOffice::Outcome& outcome, TimePoint now,
+                              Effects& effects) {
+  for (const int node_id : outcome.members) {
     if (outcome.regroup) effects.push_back(TellAgent{node_id, *outcome.regroup});
-    if (outcome.formed && std::ranges::count(outcome.formed->members, member) > 0) {
-      effects.push_back(TellAgent{node_id, *outcome.formed});
-    }
+    if (outcome.formed) effects.push_back(TellAgent{node_id, *outcome.formed});
+    if (outcome.meet) effects.push_back(TellAgent{node_id, *outcome.meet});
   }
   if (outcome.failure) {
     Spread(BlamingNobody(Saying("train together", *outcome.failure)), *outcome.failure, now,
            effects);
   }
+  LookAtWaits(now, effects);
 }
 
-void Roster::GoOnWithout(const std::string& reason, TimePoint now, Effects& effects) {
+void Roster::LookAtWaits(TimePoint now, Effects& effects) {
+  if (!formed_at_.has_value() || !stop_reason_.empty()) return;
+  const GenerationOffice::Nodes training = Training();
+  const bool below = generations_.is_below() && !generations_.is_over(training);
+  if (!below) below_since_.reset();
+  if (below && !below_since_) below_since_ = now;
+  if (below && now - *below_since_ >= options_.min_nodes_timeout && last_loss_) {
+    Failure failure = *last_loss_;
+    failure.report.message += fmt::format(
+        ". {} of at least {} nodes were there, and no other came within {} "
+        "(spark.tfos.minNodes.timeout)",
+        generations_.there(), options_.min_nodes, SecondsForPeople(options_.min_nodes_timeout));
+    const std::string reason = failure.report.message;
+    Spread(std::move(failure), reason, now, effects);
+    return;
+  }
+  std::string wait = generations_.DescribeWait(training);
+  if (below)
+    wait += ": the cluster fails " + SecondsForPeople(options_.min_nodes_timeout) +
+            " after there were fewer";
+  if (wait == told_of_wait_) return;
+  told_of_wait_ = wait;
+  effects.push_back(TellDriver{TrainingWaits{std::move(wait)}});
+}
+
+void Roster::EndLateNodes(TimePoint now, Effects& effects) {
+  if (!formed_at_.has_value() || !stop_reason_.empty() || !generations_.is_over(Training())) return;
+  // Those that have left, and are about to end, may be lost yet: they have done all there was.
+  for (Node& node : nodes_) {
+    if (node.service) continue;
+    if (node.info.state == NodeState::kExpected) {
+      Become(node, NodeState::kLost, "did not come before the others had ended", now, effects);
+    } else if (generations_.Waits(node.info.node_id) && node.info.state != NodeState::kDraining &&
+               !IsFinal(node.info.state)) {
+      const std::string reason = "it came too late: the others have ended";
+      effects.push_back(TellAgent{node.info.node_id, Stop{reason, kGraceForLate}});
+      Become(node, NodeState::kDraining, reason, now, effects);
+    }
+  }
+}
+
+void Roster::GoOnWithout(const Node& node, Failure failure, TimePoint now, Effects& effects) {
   Grant(step_tickets_.MembersChanged(Fed()), effects);
-  if (options_.min_nodes > 0) TellOfGeneration(generations_.Lost(reason, Training()), now, effects);
+  if (!is_elastic()) return;
+  ++Find(node.info.node_id)->losses;
+  const std::string reason = failure.report.message;
+  last_loss_ = std::move(failure);
+  TellOfGeneration(generations_.Lost(node.info.node_id, reason, Training()), now, effects);
+  EndLateNodes(now, effects);
 }
 
 bool Roster::MayLose(const Node& node) const {
@@ -62,9 +163,12 @@ bool Roster::MayLose(const Node& node) const {
     return !other.service && other.info.state == NodeState::kLost;
   });
   if (!formed_at_.has_value() || !stop_reason_.empty() || node.service) return false;
-  if (options_.min_nodes > 0) {
-    const auto training = std::ranges::count(nodes_, false, &Node::service);
-    return training - lost > options_.min_nodes;
+  if (is_elastic()) {
+    if (!generations_.IsMember(node.info.node_id)) return true;
+    if (generations_.there() > options_.min_nodes) return true;
+    GenerationOffice::Nodes others = Training();
+    others.erase(node.info.node_id);
+    return options_.min_nodes_timeout > milliseconds(0) && !generations_.is_over(others);
   }
   return &node != &*chief && lost < options_.max_lost_nodes;
 }
@@ -75,12 +179,13 @@ void Roster::Lose(Node& node, const std::string& detail, const std::string& mess
   // A node that had ended before has nothing left to lose.
   const std::string why = BecauseItLeft(node.info);
   if (!Become(node, NodeState::kLost, detail + why, now, effects)) return;
+  const std::string told = message + why;
+  Failure failure = FailureOf(node.info, Saying("watch the node", told));
   if (bearable) {
-    GoOnWithout(message + why, now, effects);
+    GoOnWithout(node, std::move(failure), now, effects);
     return;
   }
-  const std::string told = message + why;
-  Spread(FailureOf(node.info, Saying("watch the node", told)), told, now, effects);
+  Spread(std::move(failure), told, now, effects);
 }
 
 }  // namespace tfos::control

@@ -7,5 +7,7 @@ namespace tfos::control {
 template std::string SerializeMessage(const Regroup&);
 template std::string SerializeMessage(const FormedGroup&);
 template std::string SerializeMessage(const GroupReady&);
+template std::string SerializeMessage(const Meet&);
+template std::string SerializeMessage(const NoGroup&);
 
 }  // namespace tfos::control

@@ -8,7 +8,7 @@
 
 #include "control/messages/parts/message_text.h"
 
-// What coordinator and nodes tell each other when nodes that train together are lost.
+// What coordinator and nodes tell each other when nodes that train together are lost, or join.
 //
 // Owner and lifetime: values. Threads: plain data. docs/formats/generations.md says what follows
 // from which.
@@ -26,7 +26,7 @@ struct Regroup {
 };
 
 struct GroupMember {
-  /// Among the nodes that train, for the cluster's life.
+  /// As NodeInfo has it.
   int rank = 0;
   /// For messages, such as `worker:1 on host b`.
   std::string name;
@@ -44,6 +44,8 @@ struct FormedGroup {
   std::int64_t committed = 0;
   /// In the order of their ranks.
   std::vector<GroupMember> members;
+  /// All who had been members before were after a step, so newcomers may be among these now.
+  bool admits = false;
 
   friend bool operator==(const FormedGroup&, const FormedGroup&) = default;
 };
@@ -55,6 +57,22 @@ struct GroupReady {
   std::int64_t committed = 0;
   /// Its program has ended: it will be no member.
   bool leaves = false;
+  std::string reason;
+  /// It is after a step, where newcomers may come in.
+  bool admits = false;
+  /// 2: it has no state. 1: it has, once it has returned from what it has computed. 0: it has.
+  int lacks = 0;
+};
+
+/// The coordinator wants the members to meet after their next step.
+struct Meet {
+  static constexpr std::string_view kType = "meet";
+  std::string reason;
+};
+
+/// The node will be a member of no generation any more.
+struct NoGroup {
+  static constexpr std::string_view kType = "no_group";
   std::string reason;
 };
 

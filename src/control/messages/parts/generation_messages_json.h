@@ -31,6 +31,7 @@ void Describe(F& f, M& m) {
   f.Required("generation", m.generation, kGeneration);
   f.Required("committed", m.committed, kSize);
   f.Required("members", m.members);
+  f.Optional("admits", m.admits);
 }
 
 template <typename F, DescribedAs<GroupReady> M>
@@ -38,6 +39,18 @@ void Describe(F& f, M& m) {
   f.Required("generation", m.generation, kGeneration);
   f.Required("committed", m.committed, kSize);
   f.Required("leaves", m.leaves);
+  f.Required("reason", m.reason);
+  f.Optional("admits", m.admits);
+  f.Optional("lacks", m.lacks, JsonRange{0, 2});
+}
+
+template <typename F, DescribedAs<Meet> M>
+void Describe(F& f, M& m) {
+  f.Required("reason", m.reason);
+}
+
+template <typename F, DescribedAs<NoGroup> M>
+void Describe(F& f, M& m) {
   f.Required("reason", m.reason);
 }
 

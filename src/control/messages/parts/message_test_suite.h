@@ -23,7 +23,7 @@ using testing::HasSubstr;
 inline constexpr const char* kToken =
     "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 inline constexpr const char* kNode =
-    R"({"node_id":0,"job_name":"worker","task_index":0,"state":"running","detail":"text","leaving":"",)"
+    R"({"node_id":0,"job_name":"worker","task_index":0,"rank":0,"state":"running","detail":"text","leaving":"",)"
     R"("since_ms":12,"host":"h","address":"10.0.0.6","port":2222,"tensor_port":2223,"pid":1,"agent_pid":2,)"
     R"("executor_id":"0","gpus":["0"],"feed":{"socket":"tfos-s","port":40000},)"
     R"("tensorboard":{"pid":3,"port":6006}})";

@@ -58,6 +58,7 @@ struct NodeInfo {
   int node_id = 0;
   std::string job_name;
   int task_index = 0;
+  int rank = -1;  ///< Among the nodes that train, for the cluster's life; -1: it does not train.
   NodeState state = NodeState::kExpected;
   std::string detail;
   /// Why Spark is about to take its executor away; empty as long as it is not.

@@ -51,6 +51,7 @@ void Describe(F& f, M& m) {
   f.Required("node_id", m.node_id, kNodeId);
   f.Required("job_name", m.job_name);
   f.Required("task_index", m.task_index);
+  f.Optional("rank", m.rank, kNodeIdOrNone);
   f.Required("state", m.state);
   f.Required("detail", m.detail);
   f.Optional("leaving", m.leaving);

@@ -29,6 +29,7 @@ def main(rank, address, key):
                 "node_id": number,
                 "job_name": job,
                 "task_index": 0,
+                "rank": number,
                 "host": f"host-{number}",
                 "address": addresses[number],
                 "tensor_port": ports[number],

@@ -2,130 +2,23 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
-#include <bit>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <latch>
-#include <map>
 #include <memory>
-#include <optional>
-#include <random>
-#include <set>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "base/thread/mutex.h"
+#include "collective/elastic/test_coordinator.h"
 #include "collective/fused.h"
 #include "collective/group.h"
 #include "collective/test_members.h"
 
 namespace tfos::collective {
 namespace {
-
-/// Gathers and forms generations as a coordinator does.
-class TestCoordinator {
- public:
-  explicit TestCoordinator(const std::vector<GroupOptions>& options)
-      : members_(options.front().members) {
-    for (std::uint32_t rank = 0; rank < options.size(); ++rank) alive_.insert(rank);
-  }
-
-  std::shared_ptr<Membership> MembershipOf(std::uint32_t rank) {
-    return std::make_shared<Of>(*this, rank);
-  }
-
-  void Lose(std::uint32_t rank) {
-    const MutexLock lock(mutex_);
-    alive_.erase(rank);
-    ready_.erase(rank);
-    Open();
-    Complete();
-  }
-
-  std::uint32_t generation() {
-    const MutexLock lock(mutex_);
-    return generation_;
-  }
-
- private:
-  class Of final : public Membership {
-   public:
-    Of(TestCoordinator& coordinator, std::uint32_t rank) : all_(coordinator), rank_(rank) {}
-
-    Status Check(std::uint32_t generation) const override {
-      const MutexLock lock(all_.mutex_);
-      if (all_.generation_ <= generation) return {};
-      return {ErrorKind::kReconnect, fmt::format("generation {} has begun", all_.generation_)};
-    }
-
-    Result<Formed> AwaitNext(const Ready& ready, const InterruptCheck& check) override {
-      const MutexLock lock(all_.mutex_);
-      all_.Take(rank_, ready);
-      std::uint32_t wanted = ready.generation;
-      while (true) {
-        if (all_.formed_.generation >= wanted &&
-            std::ranges::count(all_.formed_.ranks, rank_) > 0) {
-          return all_.formed_;
-        }
-        if (all_.gathering_ && all_.generation_ > wanted) {
-          wanted = all_.generation_;
-          all_.Take(rank_, {.generation = wanted, .committed = ready.committed, .reason = {}});
-          continue;
-        }
-        TFOS_RETURN_IF_ERROR(all_.changed_.WaitRound(all_.mutex_, {.check = check}, "no group"));
-      }
-    }
-
-    Status Leave(const Ready& ready) override {
-      const MutexLock lock(all_.mutex_);
-      all_.alive_.erase(rank_);
-      all_.Take(rank_, ready);
-      return {};
-    }
-
-   private:
-    TestCoordinator& all_;
-    const std::uint32_t rank_;
-  };
-
-  void Open() TFOS_REQUIRES(mutex_) {
-    if (gathering_) return;
-    gathering_ = true;
-    ++generation_;
-    ready_.clear();
-    changed_.NotifyAll();
-  }
-
-  void Take(std::uint32_t rank, const Membership::Ready& ready) TFOS_REQUIRES(mutex_) {
-    committed_ = std::max(committed_, ready.committed);
-    if (!gathering_ && ready.generation == generation_ + 1) Open();
-    if (gathering_ && ready.generation == generation_ && alive_.contains(rank)) ready_.insert(rank);
-    Complete();
-  }
-
-  void Complete() TFOS_REQUIRES(mutex_) {
-    if (!gathering_ || ready_ != alive_ || alive_.empty()) return;
-    gathering_ = false;
-    formed_ = {.generation = generation_, .committed = committed_, .ranks = {}, .members = {}};
-    for (const std::uint32_t rank : alive_) {
-      formed_.ranks.push_back(rank);
-      formed_.members.push_back(members_[rank]);
-    }
-    changed_.NotifyAll();
-  }
-
-  const std::vector<Member> members_;
-  Mutex mutex_;
-  CondVar changed_;
-  std::set<std::uint32_t> alive_ TFOS_GUARDED_BY(mutex_);
-  std::set<std::uint32_t> ready_ TFOS_GUARDED_BY(mutex_);
-  std::uint32_t generation_ TFOS_GUARDED_BY(mutex_) = 0;
-  bool gathering_ TFOS_GUARDED_BY(mutex_) = false;
-  std::uint64_t committed_ TFOS_GUARDED_BY(mutex_) = 0;
-  Membership::Formed formed_ TFOS_GUARDED_BY(mutex_);
-};
 
 constexpr int kOperations = 40;
 
@@ -310,6 +203,56 @@ TEST(ElasticCallTest, AGatherIsRepeatedWithItsSizes) {
     EXPECT_TRUE(gathered.ok()) << gathered.ToString();
     EXPECT_THAT(sizes, ::testing::ElementsAre(8));
   });
+}
+
+/// Calls back before a member says that it is ready, and before it goes on in a generation.
+class Watched final : public Membership {
+ public:
+  Watched(std::shared_ptr<Membership> membership, std::function<void(const Ready&)> says,
+          std::function<void(const Formed&)> hears)
+      : membership_(std::move(membership)), says_(std::move(says)), hears_(std::move(hears)) {}
+
+  Status Check(std::uint32_t generation) const override { return membership_->Check(generation); }
+  Result<Formed> AwaitNext(const Ready& ready, const InterruptCheck& check) override {
+    says_(ready);
+    TFOS_ASSIGN_OR_RETURN(Formed formed, membership_->AwaitNext(ready, check));
+    hears_(formed);
+    return formed;
+  }
+  bool WantsToMeet() const override { return membership_->WantsToMeet(); }
+  Status Leave(const Ready& ready) override { return membership_->Leave(ready); }
+
+ private:
+  const std::shared_ptr<Membership> membership_;
+  const std::function<void(const Ready&)> says_;
+  const std::function<void(const Formed&)> hears_;
+};
+
+TEST(ElasticCallTest, WhoDoesNotComeToALaterGenerationIsNamedInTime) {
+  std::vector<GroupOptions> options = MakeMembers(2);
+  TestCoordinator coordinator(options);
+  std::latch named(1);
+  std::string reason;
+  options[0].regroup_timeout = std::chrono::milliseconds(100);
+  options[0].membership = std::make_shared<Watched>(
+      coordinator.MembershipOf(0),
+      [&](const Membership::Ready& ready) {
+        if (ready.generation != 2) return;
+        reason = ready.reason;
+        named.count_down();
+      },
+      [](const Membership::Formed&) {});
+  options[1].membership = std::make_shared<Watched>(
+      coordinator.MembershipOf(1), [](const Membership::Ready&) {},
+      [&](const Membership::Formed& formed) {
+        if (formed.generation == 1) named.wait();  // It does not connect.
+      });
+  RunMembers(std::move(options), [&](Group& group) {
+    coordinator.Regroup();
+    EXPECT_TRUE(group.Barrier("both").ok());
+    EXPECT_EQ(group.size(), 2U);
+  });
+  EXPECT_THAT(reason, ::testing::HasSubstr("worker:1 on host h1 did not come for 0.1 s"));
 }
 
 TEST(ElasticCallTest, AMemberThatIsLostBeforeItJoinsIsNotWaitedFor) {

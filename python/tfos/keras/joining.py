@@ -1,0 +1,71 @@
+"""How nodes join a ``fit`` that others have begun (docs/formats/generations.md).
+
+A node that comes later, or in place of a lost one, runs the program from its beginning. Its first
+``fit`` waits until those that train have ended a step and let it in. It gets weights, the
+optimizer's variables, epoch and step from one of them, reads past the batches that they have
+trained on in this epoch, and trains on with them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfos import collective
+from tfos.keras.callback import Callback
+
+
+def joining(model: Any) -> list[Callback]:
+    """The callback that lets others in, where others may come and this is the program's first
+    ``fit``."""
+    if not collective.group().is_elastic or Joining.used:
+        return []
+    Joining.used = True
+    return [Joining(model)]
+
+
+class Joining(Callback):
+    """After each step, after the program's callbacks: lets in who waits for that."""
+
+    #: By this process: those that join run the first ``fit``.
+    used = False
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self._epoch = 0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._epoch = epoch
+        collective.group().set_in_steps(True)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if collective.group().meet_after_step():
+            self.model.optimizer._together.share(state_of(self.model), self._epoch, batch + 1)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        collective.group().set_in_steps(False)
+
+
+def state_of(model: Any) -> list[Any]:
+    """What the nodes begin with: weights, statistics of layers, and the optimizer's variables, of
+    which one counts its steps."""
+    return [*model.weights, *model.optimizer.variables]
+
+
+def skip_steps(model: Any, steps: int) -> None:
+    """Has the first epoch of ``fit`` read past so many batches. Callbacks hear of their steps, and
+    count as on the other nodes. Only for Keras 3; a model of legacy Keras trains on them."""
+    plain = getattr(model, "train_function", None)
+    if plain is None or not hasattr(model, "steps_per_execution"):
+        return
+    left = steps
+
+    def train_function(iterator: Any) -> Any:
+        nonlocal left
+        for _ in range(min(left, model.steps_per_execution)):
+            next(iterator)
+            left -= 1
+        if left == 0:
+            model.train_function = plain
+        return model.get_metrics_result()
+
+    model.train_function = train_function

@@ -1,0 +1,233 @@
+"""``nodes=(least, most)``: nodes that come in place of lost ones, or late, and train with the others."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import threading
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+import tfos
+from support import waiting
+from tfos.errors import NodeFailedError
+
+COLUMNS = 8
+ROWS = 16
+STEPS = 10
+#: A bound for a test that goes wrong; the nodes end when all are there.
+EPOCHS = 3000
+#: From this epoch on the nodes look whether all are there.
+LOOK_FROM = 2
+
+
+def train_together(ctx):
+    """Trains until all nodes are there, and one epoch more. The victim's first process dies."""
+    import tensorflow as tf
+
+    import keras
+    from tfos import collective
+
+    life = begin_life(ctx)
+
+    def batches():
+        random = np.random.default_rng(ctx.rank)
+        for _ in range(STEPS):
+            time.sleep(0.02)  # So that thousands of epochs last until the others are there.
+            features = random.normal(loc=3, size=(ROWS, COLUMNS)).astype(np.float32)
+            yield features, features.sum(axis=1, keepdims=True)
+
+    class Watch(keras.callbacks.Callback):
+        first = None
+        complete = False
+
+        def on_epoch_begin(self, epoch, logs=None):
+            if self.first is None:
+                mean = model.get_layer("norm").moving_mean.numpy()
+                self.first = (epoch, int(model.optimizer.iterations), mean)
+            # The epoch in which a node has joined had begun without it on the others.
+            looks = epoch >= LOOK_FROM and epoch > self.first[0]
+            self.complete = looks and collective.size() == ctx.size
+
+        def on_train_batch_end(self, batch, logs=None):
+            if ctx.rank == ctx.args["victim"] and life == 0 and batch == 3:
+                die(ctx)
+
+        def on_epoch_end(self, epoch, logs=None):
+            # The same on all nodes.
+            self.model.stop_training = self.complete
+
+    model = keras.Sequential(
+        [
+            keras.Input([COLUMNS]),
+            keras.layers.BatchNormalization(name="norm"),
+            keras.layers.Dense(4, activation="tanh"),
+            keras.layers.Dense(1),
+        ]
+    )
+    rate = keras.optimizers.schedules.ExponentialDecay(0.01, decay_steps=100, decay_rate=0.9)
+    model.compile(ctx.distribute(keras.optimizers.Adam(rate)), "mse")
+    if life == 1:
+        die_while_joining(ctx)
+    dataset = tf.data.Dataset.from_generator(
+        batches,
+        output_signature=(
+            tf.TensorSpec([ROWS, COLUMNS], tf.float32),
+            tf.TensorSpec([ROWS, 1], tf.float32),
+        ),
+    )
+    dataset = dataset.apply(tf.data.experimental.assert_cardinality(STEPS))
+    watch = Watch()
+    model.fit(dataset, epochs=EPOCHS, verbose=0, callbacks=[watch])
+    state = [*model.trainable_variables, *model.optimizer.variables]
+    return {
+        "state": [variable.numpy() for variable in state],
+        "iterations": int(model.optimizer.iterations),
+        "rate": float(model.optimizer.learning_rate),
+        "first": watch.first,
+        "life": life,
+        "size": collective.size(),
+    }
+
+
+def begin_life(ctx):
+    """How many processes this node has had before."""
+    lives = pathlib.Path(ctx.args["dir"])
+    life = len(list(lives.glob(f"{ctx.rank}-*")))
+    (lives / f"{ctx.rank}-{life}").touch()
+    return life
+
+
+def die(ctx):
+    if ctx.args.get("executor"):
+        # The JVM of this node's executor, which works in the same directory.
+        for process in psutil.process_iter(["name", "cwd"], ad_value=None):
+            if process.info["name"] == "java" and process.info["cwd"] == os.getcwd():
+                process.kill()
+                signal.pause()  # Its agent ends it.
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_while_joining(ctx):
+    """In the second life of the victim, at the moment that a test names."""
+    from tfos import collective
+
+    moment = ctx.args.get("joiner_dies")
+    if ctx.rank != ctx.args["victim"] or moment is None:
+        return
+
+    def dead(*arguments):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if moment == "before it comes in":
+        dead()
+    # "come_in": when it waits for the others. "settle": it has the weights, and has not said so.
+    group = collective.group()
+    plain = getattr(group, moment)
+    if moment == "come_in":
+        setattr(group, moment, lambda: (plain(), dead()))
+    else:
+        setattr(group, moment, dead)
+
+
+def check(results, victim, lives):
+    first = results[0]
+    assert all(result is not None for result in results)
+    assert [result["size"] for result in results] == [len(results)] * len(results)
+    for result in results:
+        assert len(result["state"]) == len(first["state"])
+        for one, other in zip(result["state"], first["state"], strict=True):
+            assert np.array_equal(one, other)
+        assert result["iterations"] == first["iterations"]
+        assert result["rate"] == first["rate"] < 0.01
+    joined = results[victim]
+    assert joined["life"] == lives - 1
+    epoch, iterations, mean = joined["first"]
+    assert iterations >= 4, "it has not begun anew"
+    assert epoch * STEPS <= iterations
+    assert np.abs(mean).max() > 0, "the statistics of layers came, too"
+
+
+def run(spark, tmp_path, victim=1, lives=2, nodes=(2, 3), **args):
+    arguments = {"victim": victim, "dir": str(tmp_path), **args}
+    with tfos.run(
+        spark, train_together, nodes=nodes, args=arguments, input_mode="tensorflow"
+    ) as cluster:
+        results = cluster.wait(timeout=280)
+    check(results, victim, lives)
+
+
+THREE_EXECUTORS = "local-cluster[3,1,1024]"
+TWO_EXECUTORS = "local-cluster[2,1,1024]"
+
+
+@pytest.mark.parametrize("victim", [1, 0])
+def test_a_killed_node_comes_again_with_the_weights_of_the_others(
+    spark_on, leftovers, tmp_path, victim
+):
+    run(spark_on(THREE_EXECUTORS), tmp_path, victim)
+
+
+def test_a_node_comes_again_on_another_executor(spark_on, leftovers, tmp_path):
+    run(spark_on(THREE_EXECUTORS), tmp_path, executor=True)
+
+
+@pytest.mark.parametrize("moment", ["before it comes in", "come_in", "settle"])
+def test_a_node_that_dies_while_it_joins_is_done_without(spark_on, leftovers, tmp_path, moment):
+    run(spark_on(THREE_EXECUTORS), tmp_path, lives=3, joiner_dies=moment)
+
+
+def test_below_the_minimum_training_waits_for_another_node(spark_on, leftovers, tmp_path, capfd):
+    run(spark_on(TWO_EXECUTORS), tmp_path, nodes=(2, 2))
+    assert (
+        "1 of at least 2 nodes are there: the cluster fails 300 s after" in capfd.readouterr().err
+    )
+
+
+def test_below_the_minimum_the_cluster_fails_after_a_while(spark_on, leftovers, tmp_path):
+    arguments = {"victim": 1, "dir": str(tmp_path)}
+    with pytest.raises(NodeFailedError, match="no other came within 1.0 s"):
+        with tfos.run(
+            spark_on(TWO_EXECUTORS),
+            train_together,
+            nodes=(2, 2),
+            args=arguments,
+            input_mode="tensorflow",
+            min_nodes_timeout=1,
+        ) as cluster:
+            cluster.wait(timeout=280)
+
+
+def wait_for(path):
+    def task(_):
+        while not path.exists():
+            time.sleep(0.1)
+        return []
+
+    return task
+
+
+def test_a_cluster_begins_with_the_minimum_and_grows(spark_on, leftovers, tmp_path):
+    spark = spark_on(TWO_EXECUTORS)
+    sc = spark.sparkContext
+    free = tmp_path / "free"
+
+    # Holds one of the two slots until the cluster has formed.
+    held = sc.parallelize([0], 1).mapPartitions(wait_for(free))
+    hold = threading.Thread(target=held.collect)
+    hold.start()
+    waiting.wait_for(sc.statusTracker().getActiveStageIds, "the task that holds a slot")
+    arguments = {"victim": -1, "dir": str(tmp_path)}
+    with tfos.run(
+        spark, train_together, nodes=(1, 2), args=arguments, input_mode="tensorflow"
+    ) as cluster:
+        assert sorted(node.state for node in cluster.status())[0] == "expected"
+        late = next(node.node_id for node in cluster.status() if node.state == "expected")
+        free.touch()
+        hold.join()
+        results = cluster.wait(timeout=280)
+    check(results, late, 1)
