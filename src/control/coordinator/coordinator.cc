@@ -119,7 +119,9 @@ class Coordinator final : public ControlService {
       return Status(ErrorKind::kBadInput, "the agent's first message is not 'register'");
     }
     // One that is lost and has another in its place has nothing more to say.
-    if (connection_of_[known->second] == &connection) Apply(Handle(known->second, message));
+    const auto current = connection_of_.find(known->second);
+    const bool speaks = current != connection_of_.end() && current->second == &connection;
+    if (speaks) Apply(Handle(known->second, message));
     return Status::Ok();
   }
 
@@ -303,6 +305,7 @@ class Coordinator final : public ControlService {
     connection.MarkIdentified();
     node_of_[&connection] = registration.node_id;
     connection_of_[registration.node_id] = &connection;
+    operations_.OnCame(registration.node_id);
     Apply(*std::move(effects));
     return Status::Ok();
   }

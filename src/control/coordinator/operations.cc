@@ -165,6 +165,7 @@ asio::awaitable<HttpAnswer> Operations::Ask(int node_id, Question question) {
   if (pending_.size() >= kMostQuestions) {
     co_return Refusal(503, "too many ask at once; ask again");
   }
+  question.wait = std::min<std::chrono::milliseconds>(question.wait, kMostWait);
   question.number = next_;
   next_ = next_ == std::numeric_limits<int>::max() ? 0 : next_ + 1;
   const bool about_output = question.about == Question::kOutput;
@@ -204,6 +205,15 @@ void Operations::Take(int node_id, Answer answer) {
     kept_.erase(ended_.front());
     ended_.pop_front();
   }
+}
+
+void Operations::OnCame(int node_id) {
+  OnGone(node_id);  // Those that asked the agent before this one get no answer.
+  const auto kept = kept_.find(node_id);
+  if (kept == kept_.end()) return;
+  kept_bytes_ -= kept->second.text.size();
+  kept_.erase(kept);
+  std::erase(ended_, node_id);
 }
 
 void Operations::OnGone(int node_id) {

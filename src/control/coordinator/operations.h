@@ -48,6 +48,7 @@ class Operations {
  public:
   static constexpr std::size_t kMostQuestions = 256;         ///< That are open at a time.
   static constexpr std::size_t kMostKeptBytes = 16u << 20;   ///< Of nodes that have ended.
+  static constexpr std::chrono::seconds kMostWait{10};       ///< Of a question, for news.
   static constexpr std::chrono::seconds kAgentPatience{20};  ///< Beyond what it may wait.
 
   struct Ways {
@@ -69,6 +70,8 @@ class Operations {
   void Take(int node_id, Answer answer);
   /// The agent's connection is gone.
   void OnGone(int node_id);
+  /// The node has come, maybe again: what is kept of it is that of another process.
+  void OnCame(int node_id);
 
  private:
   struct Pending;

@@ -67,7 +67,8 @@ Status Refused(const Protocol& protocol, std::byte why) {
     case Refusal::kNoMember:
       break;
   }
-  return refused(ErrorKind::kBadInput, "this one does not have the key of its cluster");
+  return refused(ErrorKind::kBadInput,
+                 "it belongs to another cluster, whose key this one does not have");
 }
 
 /// A refusal in place of a proof; nothing if it is none.

@@ -140,7 +140,12 @@ void History::EndNode(int node_id) {
 
 void History::BeginNode(int node_id) {
   const auto node = static_cast<std::size_t>(node_id);
-  if (node < nodes_) ended_[node] = recent_.silent[node] = whole_.silent[node] = false;
+  if (node >= nodes_) return;
+  // What its last process said is not true of one that comes again.
+  if (ended_[node]) {
+    for (Name& name : names_) name.latest[node] = kUnknown;
+  }
+  ended_[node] = recent_.silent[node] = whole_.silent[node] = false;
 }
 
 void History::Sample(milliseconds now) {

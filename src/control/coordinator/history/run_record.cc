@@ -1,5 +1,6 @@
 #include "control/coordinator/history/run_record.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string>
@@ -114,8 +115,9 @@ void RunRecord::Take(const CoordinatorEvent& event, Clock::TimePoint now) {
     if (IsFinal(changed->node.state)) history_.EndNode(changed->node.node_id);
     if (changed->node.state == NodeState::kRegistered) history_.BeginNode(changed->node.node_id);
   } else if (const auto* formed = std::get_if<ClusterFormed>(&event)) {
-    events_.Add(Since(now), kNoNode,
-                fmt::format("the cluster has formed: {} nodes", formed->nodes.size()));
+    const auto there = std::ranges::count_if(
+        formed->nodes, [](const NodeInfo& node) { return node.state != NodeState::kExpected; });
+    events_.Add(Since(now), kNoNode, fmt::format("the cluster has formed: {} nodes", there));
   } else if (const auto* failed = std::get_if<ClusterFailed>(&event)) {
     const Failure& failure = failed->failure;
     events_.Add(

@@ -251,7 +251,45 @@ TEST_F(LateNodesTest, ANodeThatIsLostAgainAndAgainIsRefusedInTheEnd) {
   }
   const auto refused = Come(2);
   ASSERT_FALSE(refused.ok());
-  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("was lost 16 times"));
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("was given up: "));
+}
+
+TEST_F(LateNodesTest, ANodeThatTheOthersCannotReachIsGivenUp) {
+  roster_.Fail(2, Killed(), now_);
+  for (const int node : {1, 3}) roster_.RecordReady(node, Ready(1, 17), now_);
+  ASSERT_TRUE(Come(2).ok());
+  roster_.SetState(2, Running(), now_);
+  roster_.RecordReady(2, Joins(), now_);
+  for (const int node : {1, 3}) roster_.RecordReady(node, Admits(2, 20), now_);
+  const auto tries_again = [](int generation) {
+    GroupReady ready = Ready(generation, 0);
+    ready.lacks = 2;
+    return ready;
+  };
+  Effects effects;
+  for (int generation = 3; generation < 6; ++generation) {
+    ASSERT_FALSE(IsFinal(roster_.StateOf(2))) << generation;
+    for (const int node : {1, 3}) roster_.RecordReady(node, Ready(generation, 20), now_);
+    effects = roster_.RecordReady(2, tries_again(generation), now_);
+  }
+  EXPECT_THAT(Told(effects),
+              ElementsAre(HasSubstr("2 stop: the nodes that train could not connect with worker:1"),
+                          "1 regroup 6", "3 regroup 6"));
+  EXPECT_EQ(roster_.StateOf(2), NodeState::kLost);
+  EXPECT_FALSE(roster_.failure().has_value());
+  EXPECT_THAT(std::string(Come(2).status().message()), HasSubstr("could not connect with"));
+  roster_.RecordReady(1, Ready(6, 20), now_);
+  EXPECT_THAT(Told(roster_.RecordReady(3, Ready(6, 20), now_)),
+              ElementsAre("1 group 6 after 20 of 0@10.0.0.1:2001 2@10.0.0.3:2003",
+                          "3 group 6 after 20 of 0@10.0.0.1:2001 2@10.0.0.3:2003"));
+}
+
+TEST_F(LateNodesTest, WhatADeadProcessReportedIsNotItsSuccessors) {
+  roster_.RecordHeartbeat(2, {.metrics = {{"seconds_without_answer", 29.0}}}, now_);
+  roster_.Fail(2, Killed(), now_);
+  EXPECT_FALSE(roster_.Snapshot(now_).metrics["2"].empty());
+  ASSERT_TRUE(Come(2).ok());
+  EXPECT_TRUE(roster_.Snapshot(now_).metrics["2"].empty());
 }
 
 TEST_F(LateNodesTest, AnErrorBeforeItTrainsIsItsOwn) {
@@ -326,6 +364,7 @@ TEST_F(LateNodesTest, WhoComesTooLateIsStoppedOrRefused) {
   EXPECT_THAT(Told(roster_.RecordReady(2, Joins(), now_)),
               ElementsAre("2 stop: it came too late: the others have ended"));
   roster_.Finish(2, now_);
+  EXPECT_EQ(roster_.StateOf(2), NodeState::kStopped) << "its program has not returned";
   EXPECT_FALSE(roster_.failure().has_value());
 }
 

@@ -12,6 +12,8 @@ namespace {
 
 /// So often a generation may be formed of the same members without that they get anywhere.
 constexpr int kMostInVain = 3;
+/// A node that came, and has no state yet (GroupReady::lacks).
+constexpr int kLacksAll = 2;
 
 }  // namespace
 
@@ -116,6 +118,12 @@ void GenerationOffice::FormIfComplete(const Nodes& nodes, Outcome& outcome) {
   committed_before_ = committed_;
   lost_ = false;
   if (in_vain_ >= kMostInVain) {
+    // Those that train may have no way to one that came, and had none to bring it the state.
+    for (const auto& [node_id, answer] : ready_) {
+      if (answer.lacks == kLacksAll) outcome.unreachable.insert(node_id);
+    }
+    in_vain_ = 0;
+    if (!outcome.unreachable.empty()) return;
     outcome.failure = fmt::format(
         "the nodes that train together could not go on {} times, and none of them is lost: {}",
         kMostInVain, reason_);

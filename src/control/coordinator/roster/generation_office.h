@@ -23,10 +23,12 @@ class GenerationOffice {
 
   /// What nodes are to be told, if anything; and why the cluster fails, if it does.
   struct Outcome {
-    std::set<int> members;               ///< That there are now.
-    std::optional<Regroup> regroup;      ///< For all members.
-    std::optional<FormedGroup> formed;   ///< For all members of it.
-    std::optional<Meet> meet;            ///< For all members.
+    std::set<int> members;              ///< That there are now.
+    std::optional<Regroup> regroup;     ///< For all members.
+    std::optional<FormedGroup> formed;  ///< For all members of it.
+    std::optional<Meet> meet;           ///< For all members.
+    /// That came, and that the others can't reach. They are lost now: `Lost` is to be called.
+    std::set<int> unreachable;
     std::optional<std::string> failure;  ///< For people.
   };
 

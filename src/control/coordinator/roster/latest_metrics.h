@@ -37,6 +37,13 @@ class LatestMetrics {
     }
   }
 
+  /// Of a node that comes again: what its last process said is not true of this one.
+  void Clear() {
+    changed_ = changed_ || !values_.empty();
+    values_.clear();
+    left_out_ = 0;
+  }
+
   /// True when any has changed since the last time this was called.
   bool TakeChanged() { return std::exchange(changed_, false); }
   const Metrics& values() const { return values_; }

@@ -58,6 +58,8 @@ Result<Effects> Roster::Register(const control::Register& message, TimePoint now
   node->info.leaving.clear();
   node->info.pid = 0;
   node->info.tensorboard.reset();
+  node->metrics.Clear();
+  node->told_to_stop = false;
   node->connected = true;
   node->heard = last_came_ = now;
   Effects effects;
@@ -201,7 +203,7 @@ Effects Roster::Finish(int node_id, TimePoint now) {
   const auto [end, why] = EndOf(*node);
   if (Become(*node, end, why, now, effects)) {
     Grant(step_tickets_.MembersChanged(Fed()), effects);
-    if (is_elastic()) {
+    if (is_elastic() && stop_reason_.empty()) {
       TellOfGeneration(generations_.Ended(node_id, Training()), now, effects);
       EndLateNodes(now, effects);
     }
@@ -210,6 +212,7 @@ Effects Roster::Finish(int node_id, TimePoint now) {
 }
 
 std::pair<NodeState, std::string> Roster::EndOf(const Node& node) const {
+  if (node.told_to_stop) return {NodeState::kStopped, node.info.detail};
   // Those that serve others end when they are told to. In a cluster that failed, nobody is done.
   const bool is_done = !failure_.has_value() && (stop_reason_.empty() || node.service);
   if (is_done) return {NodeState::kDone, ""};

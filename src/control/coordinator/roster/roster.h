@@ -142,6 +142,7 @@ class Roster {
     TimePoint heard;          // the last sign of life
     LatestMetrics metrics;
     int losses = 0;
+    bool told_to_stop = false;  // it alone, and not its cluster
   };
 
   Node* Find(int node_id);
@@ -158,6 +159,8 @@ class Roster {
   /// The end of a node whose agent is gone: a failure, told in `message`, unless it may be lost.
   void Lose(Node& node, const std::string& detail, const std::string& message, TimePoint now,
             Effects& effects);
+  /// The end of a node that came, and that those that train can't reach.
+  void GiveUp(Node& node, TimePoint now, Effects& effects);
   void Publish(TimePoint now, Effects& effects);
   /// The failure of a node that doesn't get to call its program.
   void FailToStart(Node& node, TimePoint now, Effects& effects);

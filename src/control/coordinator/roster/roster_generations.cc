@@ -41,7 +41,7 @@ Status Roster::CheckLate(const Node& node) const {
     return refuse("comes too late: the programs of the nodes that train have ended");
   }
   if (node.losses >= kMostLosses) {
-    return refuse(fmt::format("was lost {} times: its host's logs have the reasons", node.losses));
+    return refuse(fmt::format("was given up: {}", info.detail));
   }
   return {};
 }
@@ -50,8 +50,12 @@ bool Roster::MayFormWithFewer(TimePoint now) const {
   if (!is_elastic() || !options_.late_nodes) return false;
   if (formed_at_.has_value() || !stop_reason_.empty()) return false;
   const auto there = Training().size();
-  return there >= static_cast<std::size_t>(options_.min_nodes) &&
-         now - last_came_ >= options_.grow_after &&
+  // Not so late that the driver, or this, gives the cluster up first.
+  const bool is_time =
+      now - last_came_ >= options_.grow_after ||
+      now - begun_ >= std::max<milliseconds>(options_.grow_after, options_.registration_timeout -
+                                                                      2 * options_.grow_after);
+  return there >= static_cast<std::size_t>(options_.min_nodes) && is_time &&
          std::ranges::none_of(nodes_, [](const Node& node) {
            return node.service && node.info.state == NodeState::kExpected;
          });
@@ -99,11 +103,29 @@ void Roster::TellOfGeneration(const GenerationOffice::Outcome& outcome, TimePoin
     if (outcome.formed) effects.push_back(TellAgent{node_id, *outcome.formed});
     if (outcome.meet) effects.push_back(TellAgent{node_id, *outcome.meet});
   }
+  for (const int node_id : outcome.unreachable) GiveUp(*Find(node_id), now, effects);
   if (outcome.failure) {
     Spread(BlamingNobody(Saying("train together", *outcome.failure)), *outcome.failure, now,
            effects);
   }
   LookAtWaits(now, effects);
+}
+
+void Roster::GiveUp(Node& node, TimePoint now, Effects& effects) {
+  const std::string message = fmt::format(
+      "the nodes that train could not connect with {}: check the firewall between its host and "
+      "theirs, port {}",
+      NodeName(node.info), node.info.tensor_port);
+  effects.push_back(TellAgent{node.info.node_id, Stop{message, kGraceForLate}});
+  const bool bearable = MayLose(node);
+  if (!Become(node, NodeState::kLost, message, now, effects)) return;
+  node.losses = kMostLosses;  // Each time that it came again, all others would wait for minutes.
+  Failure failure = FailureOf(node.info, Saying("train together", message));
+  if (bearable) {
+    GoOnWithout(node, std::move(failure), now, effects);
+  } else {
+    Spread(std::move(failure), message, now, effects);
+  }
 }
 
 void Roster::LookAtWaits(TimePoint now, Effects& effects) {
@@ -122,7 +144,7 @@ void Roster::LookAtWaits(TimePoint now, Effects& effects) {
     Spread(std::move(failure), reason, now, effects);
     return;
   }
-  std::string wait = generations_.DescribeWait(training);
+  std::string wait = generations_.is_over(training) ? "" : generations_.DescribeWait(training);
   if (below)
     wait += ": the cluster fails " + SecondsForPeople(options_.min_nodes_timeout) +
             " after there were fewer";
@@ -142,6 +164,7 @@ void Roster::EndLateNodes(TimePoint now, Effects& effects) {
                !IsFinal(node.info.state)) {
       const std::string reason = "it came too late: the others have ended";
       effects.push_back(TellAgent{node.info.node_id, Stop{reason, kGraceForLate}});
+      node.told_to_stop = true;
       Become(node, NodeState::kDraining, reason, now, effects);
     }
   }

@@ -26,7 +26,7 @@ TEST(TransitionTest, TableIsTheOneOfTheProtocol) {
       {kDraining, {kDone, kFailed, kLost, kStopped}},
       {kDone, {}},
       {kFailed, {}},
-      {kLost, {}},
+      {kLost, {kRegistered}},
       {kStopped, {}},
   };
   ASSERT_EQ(allowed.size(), kNodeStates);
