@@ -466,7 +466,8 @@ class Cluster:
         self._coordinator.close(timeout=self._settings.stop_grace + 10)
 
     def _show_progress(self, doing: str, *, last: bool = False) -> None:
-        if waits := self._coordinator.waits:
+        waits = self._coordinator.waits
+        if waits and not last:  # Nobody waits any more at the end.
             doing = f"{doing}: {waits}"
         self._progress.show(self._coordinator.nodes(), doing, last=last)
         activity = {"doing": doing, **self._feed.counts()}

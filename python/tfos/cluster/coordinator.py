@@ -107,13 +107,13 @@ class Coordinator:
 
     @property
     def formed(self) -> bool:
-        """Whether every node has registered."""
+        """Whether the cluster has formed: with ``late_nodes`` some nodes may come later."""
         with self._changed:
             return self._formed
 
     @property
     def finished(self) -> bool:
-        """Whether every node is done, failed or lost."""
+        """Whether every node is done, failed, lost or stopped."""
         with self._changed:
             return self._finished
 

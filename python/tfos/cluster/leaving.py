@@ -32,7 +32,8 @@ class LeavingWatch:
         self._spark_context = spark_context
         self._coordinator = coordinator
         self._ended = ended
-        self._told: set[int] = set()
+        #: Nodes with their executors: one that is lost may come again on another.
+        self._told: set[tuple[int, str]] = set()
         enabled = spark_context.getConf().get(_ENABLED, "false").lower() == "true"
         if enabled and not isinstance(spark_context, ConnectContext):
             threading.Thread(target=self._run, name="tfos-leaving", daemon=True).start()
@@ -52,11 +53,11 @@ class LeavingWatch:
         scheduler = self._spark_context._jsc.sc().taskScheduler()
         for node in self._coordinator.nodes():
             number, executor = node["node_id"], node["executor_id"]
-            if number in self._told or not executor or node["state"] in FINAL_STATES:
+            if not executor or (number, executor) in self._told or node["state"] in FINAL_STATES:
                 continue
             if not scheduler.getExecutorDecommissionState(executor).isDefined():
                 continue
-            self._told.add(number)
+            self._told.add((number, executor))
             reason = f"executor {executor} is being decommissioned"
             logger.warning("%s will be lost: %s", node_name(node), reason)
             self._coordinator.send("leaving", node_id=number, reason=reason)

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from tfos import collective
 from tfos.keras.callback import Callback
-from tfos.keras.joining import Joining, joining, skip_steps, state_of
+from tfos.keras.joining import Joining, joining, skip_no_more, skip_steps, state_of
 
 
 def is_distributed(optimizer: Any) -> bool:
@@ -83,6 +83,10 @@ class _Begin(Callback):
             model._initial_epoch = shared
         if steps > 0:
             skip_steps(model, steps)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        # This node may have fewer batches than the others had trained on.
+        skip_no_more(self.model)
 
 
 class _End(Callback):

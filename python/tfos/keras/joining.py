@@ -39,7 +39,9 @@ class Joining(Callback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         if collective.group().meet_after_step():
-            self.model.optimizer._together.share(state_of(self.model), self._epoch, batch + 1)
+            self.model.optimizer._together.share(
+                state_of(self.model), self._epoch, batch + 1, joining=True
+            )
 
     def on_train_end(self, logs: Any = None) -> None:
         collective.group().set_in_steps(False)
@@ -52,8 +54,9 @@ def state_of(model: Any) -> list[Any]:
 
 
 def skip_steps(model: Any, steps: int) -> None:
-    """Has the first epoch of ``fit`` read past so many batches. Callbacks hear of their steps, and
-    count as on the other nodes. Only for Keras 3; a model of legacy Keras trains on them."""
+    """Has the first epoch of ``fit`` read past so many batches, or all that it has here: then
+    :func:`skip_no_more` at its end. Callbacks hear of their steps, and count as on the other nodes.
+    Only for Keras 3; a model of legacy Keras trains on them."""
     plain = getattr(model, "train_function", None)
     if plain is None or not hasattr(model, "steps_per_execution"):
         return
@@ -68,4 +71,12 @@ def skip_steps(model: Any, steps: int) -> None:
             model.train_function = plain
         return model.get_metrics_result()
 
+    train_function.of_keras = plain  # type: ignore[attr-defined]
     model.train_function = train_function
+
+
+def skip_no_more(model: Any) -> None:
+    """Has ``fit`` train on all batches from now on. Nothing changes where it does already."""
+    plain = getattr(getattr(model, "train_function", None), "of_keras", None)
+    if plain is not None:
+        model.train_function = plain

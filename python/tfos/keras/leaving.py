@@ -10,7 +10,7 @@ from tfos.keras.callback import Callback
 
 class SaveBeforeLoss(Callback):
     """Calls ``save(model)`` after the batch during which this node has heard that another node, or
-    itself, will be lost: once for each such node.
+    itself, will be lost: once for each such node, and again if it came back and will be lost again.
 
     Args:
         save: what is done with the model.
@@ -20,10 +20,11 @@ class SaveBeforeLoss(Callback):
     def __init__(self, save: Callable[[Any], Any], leaving: Callable[[], Mapping[int, str]]):
         self._save = save
         self._leaving = leaving
-        self._known: set[int] = set()
+        #: Nodes with the reasons, which name their executors.
+        self._known: set[tuple[int, str]] = set()
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        new = self._leaving().keys() - self._known
+        new = self._leaving().items() - self._known
         if new:
             self._known |= new
             self._save(self.model)

@@ -48,10 +48,12 @@ class Together:
         steps: int = 0,
         *,
         at_first_step: bool = False,
+        joining: bool = False,
     ) -> tuple[int, int]:
         """Gives variables the values of the chief (or, when that has left, of the first node that
         has not), and returns its ``epoch``, and how many ``steps`` of it that has made. Where
-        nodes join others that train, these keep what they have, and one of them gives."""
+        nodes join others that train, these keep what they have, and one of them gives.
+        ``joining``: the call is for those that join, of whom none may be left."""
         variables = list(variables)
         group = collective.group()
         if not group.has_state:
@@ -103,13 +105,15 @@ class Together:
         if not nodes[:, 6].any():
             raise BadInputError("all nodes that had the weights are lost")
         joined = not nodes[:, 6].all()
+        if joining and not joined:
+            return epoch, steps
         root, _, _, root_epoch, _, root_steps, _ = nodes[nodes[:, 6].argmax()].tolist()
         try:
             values = collective.broadcast(
                 [tf.convert_to_tensor(variable) for variable in variables], root, name=_WEIGHTS
             )
         except tf.errors.AbortedError:  # It was lost, and all others know that.
-            return self.share(variables, epoch, steps, at_first_step=at_first_step)
+            return self.share(variables, epoch, steps, at_first_step=at_first_step, joining=joining)
         if not (joined and group.has_state):  # Some of what a node has is its own.
             for variable, value in zip(variables, values, strict=True):
                 variable.assign(value)

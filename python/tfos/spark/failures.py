@@ -40,6 +40,11 @@ _MOST_CAUSES = 20
 #: Where a traceback ends with an exception of tfos, and Java's text of one.
 _RAISED = re.compile(r"^tfos\.errors\.(\w+): ", re.MULTILINE)
 _THROWN = re.compile(r"\) \([^()\n]*\): tfos\.errors\.(\w+): ")
+#: Behind an exception that another one came of, which is the one that ended the task.
+_GAVE_ANOTHER = re.compile(
+    r"^(The above exception was the direct cause of|During handling of the above exception, )",
+    re.MULTILINE,
+)
 #: What Spark appends to such texts.
 _APPENDED = re.compile(r"\n\s+at [\w.$/]+\(|\n+(JVM stacktrace|Driver stacktrace|\s*SQLSTATE):")
 _TASK = re.compile(r"Lost task \S+ in stage \S+ \(TID (\d+)\) \(([^()\n]*)\)")
@@ -97,9 +102,11 @@ def of_text(text: str) -> errors.TfosError | None:
     raised = list(_RAISED.finditer(text))
     # The messages of these hold tracebacks.
     whole = (m for m in raised if m[1] == "NodeFailedError" or text.find(MARK, m.end()) >= 0)
-    match = next(whole, None) or (raised[-1] if raised else _THROWN.search(text))
+    match = next(whole, None)
     if match is None:
-        return None
+        match = raised[-1] if raised else _THROWN.search(text)
+        if match is None or _GAVE_ANOTHER.search(text, match.end()):
+            return None
     message = text[match.end() :]
     if appended := _APPENDED.search(message):
         message = message[: appended.start()]

@@ -29,7 +29,7 @@ class ClusterView {
   /// As it came.
   const std::string& body() const { return body_; }
   bool has_failed() const;
-  /// Every node is done, failed or lost.
+  /// Every node is done, failed, lost or stopped.
   bool has_ended() const;
 
   /// A line about the cluster, the table of its nodes, `most_lines` in all, and why it has failed.

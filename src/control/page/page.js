@@ -47,7 +47,8 @@
     const states = new Set(status.nodes.map((node) => node.state));
     const only = (...names) => [...states].every((state) => names.includes(state));
     if (only("done", "failed", "lost", "stopped")) return states.has("stopped") ? ["stopped", "stopped"] : ["finished", "done"];
-    if (states.has("expected")) return ["forming", "registered"];
+    // Once programs run, a node that has not come yet is a late one.
+    if (states.delete("expected") && only("registered")) return ["forming", "registered"];
     if (only("registered", "starting")) return ["starting programs", "registered"];
     if (only("draining", "done", "lost", "stopped")) return ["finishing", "draining"];
     return ["running", "running"];

@@ -110,6 +110,23 @@ def test_the_last_error_of_a_chain_says_most():
     assert str(failures.of_text(chain)) == SENTENCE
 
 
+@pytest.mark.parametrize(
+    "between",
+    [
+        "The above exception was the direct cause of the following exception:",
+        "During handling of the above exception, another exception occurred:",
+    ],
+)
+def test_an_error_that_another_one_came_of_is_not_the_failure(between):
+    chain = (
+        f"{WORKER}\n{between}\n\nTraceback (most recent call last):\n  File ...\nValueError: mine\n"
+    )
+    assert failures.of_text(chain) is None
+    assert failures.of_java(job_that_failed(Thrown(failures._PYTHON_EXCEPTION, chain))) is None
+    thrown = f"{JOB}tfos.errors.BadInputError: a null\n\n{between}\n\nValueError: mine"
+    assert failures.of_text(thrown) is None
+
+
 def test_a_message_that_holds_a_traceback_is_whole():
     message = (
         "worker:0 (node 0, executor 1 on h) failed to run the program: BadInputError: x\n"

@@ -44,6 +44,9 @@ def train_together(ctx):
     class Watch(keras.callbacks.Callback):
         first = None
         complete = False
+        #: The statistics of layers after the last step, and whether they were the same at the next.
+        after = None
+        kept = True
 
         def on_epoch_begin(self, epoch, logs=None):
             if self.first is None:
@@ -56,6 +59,12 @@ def train_together(ctx):
         def on_train_batch_end(self, batch, logs=None):
             if ctx.rank == ctx.args["victim"] and life == 0 and batch == 3:
                 die(ctx)
+            self.after = model.get_layer("norm").moving_mean.numpy()
+
+        def on_train_batch_begin(self, batch, logs=None):
+            if self.after is not None:
+                mean = model.get_layer("norm").moving_mean.numpy()
+                self.kept = self.kept and np.array_equal(mean, self.after)
 
         def on_epoch_end(self, epoch, logs=None):
             # The same on all nodes.
@@ -89,6 +98,7 @@ def train_together(ctx):
         "iterations": int(model.optimizer.iterations),
         "rate": float(model.optimizer.learning_rate),
         "first": watch.first,
+        "kept": watch.kept,
         "life": life,
         "size": collective.size(),
     }
@@ -144,6 +154,7 @@ def check(results, victim, lives):
             assert np.array_equal(one, other)
         assert result["iterations"] == first["iterations"]
         assert result["rate"] == first["rate"] < 0.01
+        assert result["kept"], "those that trained already keep what is their own"
     joined = results[victim]
     assert joined["life"] == lives - 1
     epoch, iterations, mean = joined["first"]
@@ -188,7 +199,7 @@ def test_below_the_minimum_training_waits_for_another_node(spark_on, leftovers, 
     )
 
 
-def test_below_the_minimum_the_cluster_fails_after_a_while(spark_on, leftovers, tmp_path):
+def test_below_the_minimum_the_cluster_fails_after_a_while(spark_on, leftovers, tmp_path, capfd):
     arguments = {"victim": 1, "dir": str(tmp_path)}
     with pytest.raises(NodeFailedError, match="no other came within 1.0 s"):
         with tfos.run(
@@ -200,6 +211,9 @@ def test_below_the_minimum_the_cluster_fails_after_a_while(spark_on, leftovers, 
             min_nodes_timeout=1,
         ) as cluster:
             cluster.wait(timeout=280)
+    lines = [line.partition(" s  ")[2] for line in capfd.readouterr().err.splitlines()]
+    assert [line for line in lines if line.startswith("failed |")], "nobody waits any more"
+    assert not [line for line in lines if line.startswith("failed:")]
 
 
 def wait_for(path):

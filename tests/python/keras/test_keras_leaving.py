@@ -24,11 +24,13 @@ def test_the_model_is_saved_after_the_batch_of_each_notice(package):
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
     leaving, saved = {}, []
-    notices = {2: 1, 3: 1, 5: 0}  # the batch in which a node's notice comes, or comes again
+    # The batch in which a node's notice comes, comes again, or comes for another executor of it.
+    notices = {2: (1, 3), 3: (1, 3), 5: (0, 2), 6: (1, 4)}
 
     def hear(batch, logs=None):
         if batch in notices:
-            leaving[notices[batch]] = "executor 3 is being decommissioned"
+            node, executor = notices[batch]
+            leaving[node] = f"executor {executor} is being decommissioned"
 
     seen = []
     callbacks = [
@@ -38,4 +40,4 @@ def test_the_model_is_saved_after_the_batch_of_each_notice(package):
     ]
     rows = np.zeros((8, 1), np.float32)
     model.fit(rows, rows, batch_size=1, epochs=1, verbose=0, callbacks=callbacks)
-    assert saved == [(model, 2), (model, 5)]
+    assert saved == [(model, 2), (model, 5), (model, 6)]

@@ -111,7 +111,7 @@ class Roster {
   /// Looks at the deadlines: of registration, of each node's start, and of each one's heartbeat.
   Effects Tick(TimePoint now);
 
-  /// Every node is done, failed or lost, and its agent has left.
+  /// Every node is done, failed, lost or stopped, and its agent has left.
   bool finished() const { return finished_; }
   const std::optional<Failure>& failure() const { return failure_; }
 

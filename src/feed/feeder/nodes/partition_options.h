@@ -16,9 +16,9 @@
 
 namespace tfos::feed {
 
-/// Asks the coordinator which nodes have ended (done, failed or lost): their ids. The check may end
-/// the wait early. Errors: kRetryLater, the coordinator can't be asked; kReconnect, the cluster has
-/// failed; those of the check.
+/// Asks the coordinator which nodes have ended (done, failed, lost or stopped): their ids. The
+/// check may end the wait early. Errors: kRetryLater, the coordinator can't be asked; kReconnect,
+/// the cluster has failed; those of the check.
 using AskEnded = std::function<Result<std::set<std::uint32_t>>(const InterruptCheck& check)>;
 
 struct PartitionWriterOptions {

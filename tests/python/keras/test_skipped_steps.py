@@ -1,0 +1,55 @@
+"""A node that joins reads past what the others have trained on, without a cluster."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras
+from tfos.keras.fit import _Begin
+from tfos.keras.joining import skip_steps
+
+BATCHES = 4
+EPOCHS = 3
+
+
+class Joins(_Begin):
+    """The steps come from the test, and not from another node."""
+
+    steps = 0
+
+    def on_train_begin(self, logs=None):
+        skip_steps(self.model, self.steps)
+
+
+def batches(count):
+    """The dataset does not tell how many it has, so Keras looks for one more."""
+    batch = tf.TensorSpec([1, 1], tf.float32)
+    ones = np.ones((1, 1), np.float32)
+    return tf.data.Dataset.from_generator(
+        lambda: ((ones, ones) for _ in range(count)), output_signature=(batch, batch)
+    )
+
+
+@pytest.mark.parametrize("steps_per_epoch", [None, BATCHES])
+@pytest.mark.parametrize("steps", [1, BATCHES, BATCHES + 3])
+def test_all_batches_of_later_epochs_are_trained(steps, steps_per_epoch):
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False)])
+    # A batch takes 1 off the only weight.
+    model.compile(keras.optimizers.SGD(1.0), lambda labels, given: given)
+    model.set_weights([np.zeros((1, 1), np.float32)])
+    joins, trained = Joins(model), []
+    joins.steps = steps
+    count = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: trained.append(-float(model.get_weights()[0][0, 0]))
+    )
+    model.fit(
+        batches(BATCHES if steps_per_epoch is None else BATCHES * EPOCHS),
+        epochs=EPOCHS,
+        steps_per_epoch=steps_per_epoch,
+        verbose=0,
+        callbacks=[joins, count],
+    )
+    first = max(BATCHES - steps, 0)
+    assert trained == [first, first + BATCHES, first + 2 * BATCHES]
