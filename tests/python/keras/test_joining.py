@@ -144,7 +144,7 @@ def die_while_joining(ctx):
         setattr(group, moment, dead)
 
 
-def check(results, victim, lives):
+def check(results, victim, lives, steps_before=4):
     first = results[0]
     assert all(result is not None for result in results)
     assert [result["size"] for result in results] == [len(results)] * len(results)
@@ -158,7 +158,7 @@ def check(results, victim, lives):
     joined = results[victim]
     assert joined["life"] == lives - 1
     epoch, iterations, mean = joined["first"]
-    assert iterations >= 4, "it has not begun anew"
+    assert iterations >= steps_before, "it has not begun anew"
     assert epoch * STEPS <= iterations
     assert np.abs(mean).max() > 0, "the statistics of layers came, too"
 
@@ -244,4 +244,5 @@ def test_a_cluster_begins_with_the_minimum_and_grows(spark_on, leftovers, tmp_pa
         free.touch()
         hold.join()
         results = cluster.wait(timeout=280)
-    check(results, late, 1)
+    # When the other one has begun, this one's program may have been imported, too.
+    check(results, late, 1, steps_before=1)
