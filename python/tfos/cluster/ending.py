@@ -86,9 +86,9 @@ class Ending:
         ]
 
     def end_as_asked(self, reason: str, timeout: float) -> None:
-        """As :meth:`await_programs` ends the cluster, because somebody asks for it, who is not
-        kept waiting for ever: programs that Spark feeds have ``timeout`` seconds to return. Others
-        know of no end, so they get TERM at once."""
+        """Ends the cluster as :meth:`await_programs` does, because somebody has asked for it. That
+        has a bound: programs that Spark feeds have ``timeout`` seconds to return. Others know of no
+        end, so they get TERM at once."""
         coordinator = self._coordinator
         if self._feeds:
             coordinator.send("end_feed")

@@ -24,7 +24,7 @@ def joining(model: Any) -> list[Callback]:
 
 
 class Joining(Callback):
-    """After each step, after the program's callbacks: lets in who waits for that."""
+    """After each step and the program's callbacks: lets in the nodes that wait to join."""
 
     #: By this process: those that join run the first ``fit``.
     used = False
