@@ -2,7 +2,7 @@
 # Runs numbered steps, each a title and a command, and says before and after each one where it is:
 #   tools/steps.sh TITLE COMMAND [TITLE COMMAND]...
 # Stops at the first step that fails, with its exit status. At the end a table says what each took;
-# TFOS_STEPS names a file to which it is added, for runs of several.
+# TFOS_STEPS names a file to which each line is added when its step has ended, for runs of several.
 set -euo pipefail
 
 if (($# == 0 || $# % 2 != 0)); then
@@ -17,9 +17,6 @@ table=
 
 show() {
   printf '\n%s%6d s  %s\n' "$table" "$((SECONDS - begin))" "$1"
-  if [[ -n ${TFOS_STEPS:-} ]]; then
-    printf '%s' "$table" >>"$TFOS_STEPS"
-  fi
 }
 
 while (($# > 0)); do
@@ -32,7 +29,11 @@ while (($# > 0)); do
   status=0
   bash -c "$command" || status=$?
   elapsed=$((SECONDS - step_begin))
-  table+=$(printf '%6d s  %s' "$elapsed" "$title")$'\n'
+  line=$(printf '%6d s  %s' "$elapsed" "$title")$'\n'
+  table+=$line
+  if [[ -n ${TFOS_STEPS:-} ]]; then
+    printf '%s' "$line" >>"$TFOS_STEPS"
+  fi
   if ((status != 0)); then
     printf '[%d/%d] %s FAILED with exit status %d after %d s\n' \
       "$number" "$total" "$title" "$status" "$elapsed" >&2

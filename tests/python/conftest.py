@@ -22,6 +22,7 @@ import spark_cluster
 pytest.register_assert_rewrite("support.comparing", "support.waiting", "support.two_nodes")
 
 from support import leftovers as leftovers_of_tfos  # noqa: E402
+from support import progress  # noqa: E402
 from support.files import faults  # noqa: E402
 from support.places import IMPORT_PATHS, ROOT, RUN_ID, RUN_VARIABLE, SCRIPTS, SUPPORT  # noqa: E402
 from support.skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: E402, F401
@@ -66,7 +67,8 @@ NEEDS = {
 SESSION_MOUNTS = "session"
 
 
-def pytest_configure():
+def pytest_configure(config):
+    progress.register(config)
     os.environ[RUN_VARIABLE] = RUN_ID
     # The files of clusters that tests start are none of this user's.
     os.environ["TFOS_RUNTIME_DIR"] = str(
