@@ -22,10 +22,10 @@ import spark_cluster
 pytest.register_assert_rewrite("support.comparing", "support.waiting", "support.two_nodes")
 
 from support import leftovers as leftovers_of_tfos  # noqa: E402
-from support import progress  # noqa: E402
 from support.files import faults  # noqa: E402
 from support.places import IMPORT_PATHS, ROOT, RUN_ID, RUN_VARIABLE, SCRIPTS, SUPPORT  # noqa: E402
-from support.skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: E402, F401
+from support.reporting import progress  # noqa: E402
+from support.reporting.skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: E402, F401
 from support.waiting import wait_for  # noqa: E402
 
 #: JVMs here end before it pays to compile the same code better. Read by every `java` command, so also

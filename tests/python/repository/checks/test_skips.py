@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from support import skips
+from support.reporting import skips
 from support.places import ROOT
 
-CONFTEST = "from support.skips import pytest_make_collect_report, pytest_runtest_makereport\n"
+CONFTEST = "from support.reporting.skips import pytest_make_collect_report, pytest_runtest_makereport\n"
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def _judge(report):
     if not is_allowed(reason):
         report.outcome = "failed"
         report.longrepr = (
-            f"{reason}\nNo test is skipped for that (tests/python/support/skips.py). Install what it "
+            f"{reason}\nNo test is skipped for that (tests/python/support/reporting/skips.py). Install what it "
             f"lacks (make test does), or set {MAY_SKIP_VARIABLE}=1 to test the rest."
         )
     return report
