@@ -6,10 +6,12 @@ import sys
 
 import pytest
 
-from support.reporting import skips
 from support.places import ROOT
+from support.reporting import skips
 
-CONFTEST = "from support.reporting.skips import pytest_make_collect_report, pytest_runtest_makereport\n"
+CONFTEST = (
+    "from support.reporting.skips import pytest_make_collect_report, pytest_runtest_makereport\n"
+)
 
 
 @pytest.fixture
