@@ -15,7 +15,8 @@ MNIST ?=
 # Further arguments of pytest for `make test`, such as -k NAME.
 PYTEST_ARGS ?=
 # Most tests wait for other processes more than they compute. Each of the two has a Spark of its own.
-PYTEST = .venv/bin/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# A process that dies at a test would die at it again.
+PYTEST = .venv/bin/python -m pytest --numprocesses 2 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder
 # What tools/checks/report_tests.py reads.
 RESULTS = build/test-results
 CTEST = mkdir -p $(RESULTS) && ctest --output-junit $(CURDIR)/$(RESULTS)
