@@ -134,31 +134,55 @@ def _path_of_executors():
     return os.pathsep.join([str(SUPPORT / "bin"), os.environ["PATH"]])
 
 
+class Sessions:
+    """The SparkSession of this process, which can have one at a time. It is kept for as long as the
+    tests ask for the same. All have the jar, because their driver's JVM is the one of the first."""
+
+    def __init__(self):
+        self._running = None
+        self._where = {}
+
+    def __call__(self, master, directory, conf):
+        asked = {"master": master, **conf}
+        if self._where != asked:
+            self.stop()
+        if self._running is None:
+            self._running = _session(master, directory, conf)
+            self._where = asked
+        return self._running
+
+    def stop(self):
+        if self._running is None:
+            return
+        jvm = self._running._jvm
+        self._running.stop()
+        # What the first one was given is a property of the JVM, which stays.
+        for name in self._where:
+            jvm.java.lang.System.clearProperty(name)
+        self._running, self._where = None, {}
+
+    def free_cores(self):
+        """Stops a session on a standalone cluster: it holds cores of the cluster, and programs that
+        other tests start there would wait for them."""
+        if self._where.get("master", "").startswith("spark://"):
+            self.stop()
+
+
+_sessions = Sessions()
+
+
 @pytest.fixture(scope="session")
 def spark_on(tmp_path_factory):
-    """A function that returns the SparkSession on a master, with further settings if they are given.
-    A process has one at a time, so it is kept for as long as the tests ask for the same. All have
-    the jar, because their driver's JVM is the one of the first."""
-    running = None
-    where = None
+    """A function that returns the SparkSession on a master, with further settings if they are given:
+    see `Sessions`."""
+    yield lambda master, **conf: _sessions(master, tmp_path_factory.getbasetemp(), conf)
+    _sessions.stop()
 
-    def session(master, **conf):
-        nonlocal running, where
-        asked = {"master": master, **conf}
-        if running is not None and where != asked:
-            jvm = running._jvm
-            running.stop()
-            running = None
-            # What the first one was given is a property of the JVM, which stays.
-            for name in where.keys() - asked.keys():
-                jvm.java.lang.System.clearProperty(name)
-        where = asked
-        running = running or _session(master, tmp_path_factory.getbasetemp(), conf)
-        return running
 
-    yield session
-    if running is not None:
-        running.stop()
+@pytest.fixture(scope="module", autouse=True)
+def _cores_are_free_for_the_next():
+    yield
+    _sessions.free_cores()
 
 
 @pytest.fixture(scope="module")

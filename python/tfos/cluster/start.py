@@ -209,13 +209,14 @@ def _warn_of_open_rpc(sc: Any) -> None:
     security = rpc_security.rpc_security(sc.getConf().get, sc.master, sc.version)
     if not security.protected:
         _warn_once(
+            sc.applicationId,
             f"Spark's RPC ({sc.master}) is {security.found}: {security.meaning}. Where that is "
-            f"not acceptable, {security.advice} (docs/security.md)"
+            f"not acceptable, {security.advice} (docs/security.md)",
         )
 
 
 @functools.cache
-def _warn_once(text: str) -> None:
+def _warn_once(application: str, text: str) -> None:
     logger.warning("%s", text)
 
 

@@ -114,21 +114,21 @@ def test_stacks_of_a_node_that_waits_and_of_one_that_is_stopped(spark, tmp_path,
 
 
 def test_stacks_of_a_node_that_holds_pythons_lock_in_native_code(spark, tmp_path, leftovers):
-    cluster = start(spark, operate.hang_in_native_code, tmp_path)
-    come(tmp_path, "hangs")
-    for _ in range(2):
-        hangs = run_tfos("stack", "worker:1")
-        assert hangs.returncode == 0, hangs.stderr
-        assert "A thread holds Python's lock in native code" in hangs.stdout
-        assert "in hang_natively" in hangs.stdout
-        assert "in wait_in_python" in hangs.stdout, "of the thread that waits for the lock"
-        pid = pid_of(cluster, "worker:1")
-        assert f"{pid}  " in hangs.stdout.partition("as the kernel sees them")[2]
-    stop = run_tfos("stop")
-    assert stop.returncode == 0, stop.stderr
-    assert f"cluster {cluster.cluster_id} has ended" in stop.stdout
     with pytest.raises(ClusterStoppedError, match="has stopped the cluster with `tfos stop`"):
-        cluster.wait(BOUND_SECONDS)
+        with start(spark, operate.hang_in_native_code, tmp_path) as cluster:
+            come(tmp_path, "hangs")
+            for _ in range(2):
+                hangs = run_tfos("stack", "worker:1")
+                assert hangs.returncode == 0, hangs.stderr
+                assert "A thread holds Python's lock in native code" in hangs.stdout
+                assert "in hang_natively" in hangs.stdout
+                assert "in wait_in_python" in hangs.stdout, "of the thread that waits for the lock"
+                pid = pid_of(cluster, "worker:1")
+                assert f"{pid}  " in hangs.stdout.partition("as the kernel sees them")[2]
+            stop = run_tfos("stop")
+            assert stop.returncode == 0, stop.stderr
+            assert f"cluster {cluster.cluster_id} has ended" in stop.stdout
+            cluster.wait(BOUND_SECONDS)
 
 
 def test_a_native_parameter_server_has_no_stacks_of_python(spark, tmp_path, leftovers):
