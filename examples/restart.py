@@ -3,13 +3,12 @@
 
     python examples/restart.py [--epochs N] [--directory DIR] [--kill-in EPOCH]
 
-The chief keeps the whole model, with its optimizer, after each epoch. When a node is lost, the
-cluster ends with an error that names it. The driver then starts another cluster, which loads the
-newest model, and feeds it the epochs that are left. Here a node kills itself once (--kill-in).
+The program keeps checkpoints. When a node is lost, the cluster ends with an error that names it.
+The driver then starts another cluster with the same program, which goes on from the newest
+checkpoint, and feeds it the epochs that are left. Here a node kills itself once (--kill-in).
 """
 
 import argparse
-import glob
 import os
 import signal
 import sys
@@ -24,32 +23,23 @@ from tfos.errors import NodeFailedError
 MOST_RESTARTS = 3
 
 
-def checkpoints(directory):
-    """The models that were kept, the oldest first: one for each epoch that is done."""
-    return sorted(glob.glob(f"{directory}/epoch-*.keras"))
-
-
 def train(ctx):
     """Runs in every node."""
     import keras
 
     args = ctx.args
-    kept = checkpoints(args.directory)
-    if kept:
-        model = keras.saving.load_model(kept[-1], compile=True)
-        optimizer = model.optimizer
-    else:
-        keras.utils.set_random_seed(1)
-        model = keras.Sequential(
-            [
-                keras.layers.Input((args.pixels,)),
-                keras.layers.Dense(64, activation="relu"),
-                keras.layers.Dense(10, activation="softmax"),
-            ]
-        )
-        optimizer = keras.optimizers.Adam(args.learning_rate)
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential(
+        [
+            keras.layers.Input((args.pixels,)),
+            keras.layers.Dense(64, activation="relu"),
+            keras.layers.Dense(10, activation="softmax"),
+        ]
+    )
     model.compile(
-        ctx.distribute(optimizer), "sparse_categorical_crossentropy", metrics=["accuracy"]
+        ctx.distribute(keras.optimizers.Adam(args.learning_rate)),
+        "sparse_categorical_crossentropy",
+        metrics=["accuracy"],
     )
 
     class Accident(keras.callbacks.Callback):
@@ -65,37 +55,36 @@ def train(ctx):
         def on_epoch_end(self, epoch, logs=None):
             ctx.report(epoch=epoch + 1, **logs)
 
-    # A file appears under its name when it is whole: a kill while it is written leaves the older ones.
-    class Keep(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch, logs=None):
-            path = os.path.join(args.directory, f"epoch-{epoch + 1:03d}.keras")
-            self.model.save(f"{path}.new.keras")
-            os.replace(f"{path}.new.keras", path)
-
     model.fit(
         ctx.dataset(32, features="pixels", label="label"),
-        initial_epoch=len(kept),
         epochs=args.epochs,
-        callbacks=[ctx.average_metrics(), Report(), Accident(), *ctx.chief_only(Keep())],
+        callbacks=[
+            ctx.average_metrics(),
+            Report(),
+            Accident(),
+            ctx.checkpoint(args.checkpoints, keep=2),
+        ],
         verbose=0,
     )
+    if ctx.is_chief:
+        model.save(args.model)
 
 
 def run(spark, args, rows):
     """Trains all epochs, in as many clusters as it takes. Returns how many were needed."""
     for clusters in range(1, MOST_RESTARTS + 2):
-        done = len(checkpoints(args.directory))
-        if done == args.epochs:
-            return clusters - 1
+        kept = tfos.last_checkpoint(args.checkpoints)
+        done = kept.epoch if kept else 0
         print(f"Cluster {clusters}: {done} of {args.epochs} epochs are done", flush=True)
         try:
             with tfos.run(spark, train, nodes=2, args=args) as cluster:
                 cluster.train(rows, epochs=args.epochs - done)
+            break
         except NodeFailedError as error:
             if clusters > MOST_RESTARTS:
                 raise
             print(f"Lost a node: {str(error).splitlines()[0]}", flush=True)
-    return MOST_RESTARTS + 1
+    return clusters
 
 
 def main():
@@ -109,6 +98,8 @@ def main():
     parser.add_argument("--min-accuracy", type=float, default=0.9)
     args = parser.parse_args()
     args.directory = args.directory or tempfile.mkdtemp(prefix="tfos-restart-")
+    args.checkpoints = os.path.join(args.directory, "checkpoints")
+    args.model = os.path.join(args.directory, "model.keras")
     train_rows, test_rows = digits.load(args.mnist)
     args.pixels = len(train_rows[0][0])
 
@@ -124,7 +115,7 @@ def main():
     import keras
 
     pixels, labels = (np.array(column) for column in zip(*test_rows, strict=True))
-    model = keras.saving.load_model(checkpoints(args.directory)[-1])
+    model = keras.saving.load_model(args.model)
     accuracy = np.mean(np.argmax(model.predict(pixels, verbose=0), axis=1) == labels)
     steps = int(model.optimizer.iterations)
     print(f"{args.epochs} epochs in {clusters} clusters, {steps} steps, accuracy {accuracy:.2%}")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tfos.cluster.ledger import Ledger
     from tfos.cluster.start import run
     from tfos.cluster.status import NodeStatus
+    from tfos.keras.checkpoints import last_checkpoint
     from tfos.node.context import NodeContext
     from tfos.records.spark.sessions import register, save_tfrecords
 
@@ -42,6 +43,7 @@ __all__ = [
     "errors",
     "inference",
     "jar_path",
+    "last_checkpoint",
     "ml",
     "parallel",
     "parameter_server",
@@ -69,6 +71,7 @@ __getattr__, __dir__ = lazy.attach(
         "Cluster": "tfos.cluster.cluster",
         "run": "tfos.cluster.start",
         "Ledger": "tfos.cluster.ledger",
+        "last_checkpoint": "tfos.keras.checkpoints",
         "NodeContext": "tfos.node.context",
         "NodeStatus": "tfos.cluster.status",
         "register": "tfos.records.spark.sessions",

@@ -14,7 +14,7 @@ ALLOWED = {
     "collective": {"base", "errors"},
     "files": {"errors", "settings", "spark"},
     "feed": {"base", "errors", "spark"},
-    "keras": {"collective", "errors"},
+    "keras": {"collective", "errors", "files"},
     "tensorflow": {"errors", "files"},
     "parallel": {"base", "errors", "files", "settings", "spark"},
     "cluster": {"base", "errors", "feed", "files", "settings", "spark"},

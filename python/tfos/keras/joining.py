@@ -75,6 +75,11 @@ def skip_steps(model: Any, steps: int) -> None:
     model.train_function = train_function
 
 
+def is_skipping(model: Any) -> bool:
+    """Whether ``fit`` reads past the next batch."""
+    return hasattr(getattr(model, "train_function", None), "of_keras")
+
+
 def skip_no_more(model: Any) -> None:
     """Has ``fit`` train on all batches from now on. Nothing changes where it does already."""
     plain = getattr(getattr(model, "train_function", None), "of_keras", None)

@@ -291,6 +291,25 @@ class NodeContext:
 
         return SaveBeforeLoss(save, lambda: self.leaving)
 
+    def checkpoint(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        every_seconds: float | None = None,
+        keep: int = 3,
+    ) -> Any:
+        """A callback of Keras 3, the last one and on all nodes, that keeps checkpoints of a ``fit``
+        and goes on from the last one: ``callbacks=[..., ctx.checkpoint("hdfs://namenode/run")]``.
+        One node writes at the end of each epoch, and after so many seconds; the directory is of
+        this ``fit`` alone. See docs/checkpoints.md; drivers have :func:`tfos.last_checkpoint`."""
+        from tfos.keras.saving import Checkpoints
+
+        path, report = self.absolute_path(directory), self.report if self._reporter else None
+        reads_past = self._bootstrap["node"].get("input_mode") != "spark"
+        return Checkpoints(
+            path, every_seconds, keep, nodes=self.size, reads_past=reads_past, report=report
+        )
+
     def average_metrics(self, batch_norm: bool = False) -> Any:
         """A callback of Keras 3 or legacy Keras that averages metrics over all training nodes. At
         the end of an epoch they become their means over the rows of all nodes, for the callbacks

@@ -91,7 +91,9 @@ def train_together(ctx):
     )
     dataset = dataset.apply(tf.data.experimental.assert_cardinality(STEPS))
     watch = Watch()
-    model.fit(dataset, epochs=EPOCHS, verbose=0, callbacks=[watch])
+    kept = ctx.args.get("checkpoints")
+    checkpoints = [ctx.checkpoint(kept, every_seconds=0)] if kept else []
+    model.fit(dataset, epochs=EPOCHS, verbose=0, callbacks=[watch, *checkpoints])
     state = [*model.trainable_variables, *model.optimizer.variables]
     return {
         "state": [variable.numpy() for variable in state],
@@ -181,6 +183,13 @@ def test_a_killed_node_comes_again_with_the_weights_of_the_others(
     spark_on, leftovers, tmp_path, victim
 ):
     run(spark_on(THREE_EXECUTORS), tmp_path, victim)
+
+
+def test_a_chief_that_comes_again_reads_no_checkpoint(spark_on, leftovers, tmp_path):
+    (tmp_path / "lives").mkdir()
+    kept = str(tmp_path / "checkpoints")
+    run(spark_on(THREE_EXECUTORS), tmp_path / "lives", victim=0, checkpoints=kept)
+    assert tfos.last_checkpoint(kept).epoch > LOOK_FROM
 
 
 def test_a_node_comes_again_on_another_executor(spark_on, leftovers, tmp_path):

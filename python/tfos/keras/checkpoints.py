@@ -1,0 +1,316 @@
+"""The checkpoints of a training: what is in their directory, on any file system of
+:mod:`tfos.files`.
+
+docs/formats/checkpoint.md has the format. :func:`last_checkpoint` tells the driver what is there;
+nodes write and restore with ``ctx.checkpoint``, :mod:`tfos.keras.saving`. Needs neither Keras nor
+TensorFlow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import posixpath
+import re
+import uuid
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from tfos.errors import BadInputError
+from tfos.files.access import access_for
+
+FORMAT = 1
+_FOLDER = re.compile(r"checkpoint-(\d{8,})")
+_MANIFEST = "manifest.json"
+_BLOCK_BYTES = 4 << 20
+
+
+class Variable(NamedTuple):
+    """What a variable is. ``dtype``: as TensorFlow calls it."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.dtype}{self.shape}"
+
+
+class State(NamedTuple):
+    """What a checkpoint is made of, in the memory of this process.
+
+    Attributes:
+        epoch: where training goes on, from 0.
+        step: how many batches of that epoch it has trained on.
+        optimizer: the name of its class.
+        variables: each with its value, in the order of the model.
+    """
+
+    epoch: int
+    step: int
+    optimizer: str
+    variables: Sequence[tuple[Variable, np.ndarray]]
+
+
+class Checkpoint(NamedTuple):
+    """A checkpoint that is whole.
+
+    Attributes:
+        path: its folder.
+        epoch: where training goes on, from 0: so many epochs are done.
+        step: how many batches of that epoch the model was trained on, on the node that wrote it.
+    """
+
+    path: str
+    epoch: int
+    step: int
+
+
+class Saved(NamedTuple):
+    """A checkpoint that is whole, with what its manifest says."""
+
+    checkpoint: Checkpoint
+    optimizer: str
+    variables: list[Variable]
+    file: str
+
+
+def last_checkpoint(directory: str | os.PathLike[str]) -> Checkpoint | None:
+    """The newest whole checkpoint in a directory of ``ctx.checkpoint``, which is the one that the
+    next cluster restores; None if there is none. For the driver, between two clusters. It reads all
+    of the checkpoint, to verify it.
+
+    Args:
+        directory: a URI such as ``hdfs://namenode:8020/run``, or a path on this host.
+
+    Raises OSError; :class:`tfos.errors.BadInputError` if all checkpoints are damaged.
+    """
+    saved = CheckpointDirectory(directory).newest()
+    return None if saved is None else saved.checkpoint
+
+
+class CheckpointDirectory:
+    """The directory of one training.
+
+    Owner and lifetime: the caller; holds nothing open. Threads: one at a time. Several
+    processes may read, and write too: each checkpoint is of one of them. Errors: OSError with the
+    path.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str]):
+        self.name = os.fspath(directory)
+        self._access, self._path = access_for(directory)
+        #: The numbers of those that were found damaged.
+        self._damaged: set[int] = set()
+
+    def try_to_write(self) -> None:
+        """Makes the directory, and a file in it that it deletes again."""
+        self._access.mkdirs(self._path)
+        path = f"{self._path}/.tfos-{uuid.uuid4().hex}"
+        with self._access.create(path) as file:
+            file.write(b"can this be written?\n")
+        self._access.delete(path)
+
+    def write(self, state: State) -> Checkpoint:
+        """Writes one, which is there when this returns. A process that is killed meanwhile leaves a
+        folder that does not count."""
+        folder = self._folder(max(self._numbers(), default=0) + 1)
+        # Another process may write one with the same number.
+        unique = uuid.uuid4().hex[:12]
+        file, manifest = f"state-{unique}.npz", f"{_MANIFEST}-{unique}"
+        self._access.mkdirs(folder)
+        try:
+            size, digest = self._write_file(
+                f"{folder}/{file}", lambda to: _write_arrays(to, state.variables)
+            )
+            text = _encoded(
+                {
+                    "format": FORMAT,
+                    "epoch": state.epoch,
+                    "step": state.step,
+                    "optimizer": state.optimizer,
+                    "variables": [
+                        [one.name, one.dtype, list(one.shape)] for one, _ in state.variables
+                    ],
+                    "file": file,
+                    "bytes": size,
+                    "file_sha256": digest,
+                }
+            )
+            self._write_file(f"{folder}/{manifest}", lambda to: to.write(text))
+        except BaseException:
+            # A full disk needs the room.
+            with contextlib.suppress(OSError):
+                self._access.delete(f"{folder}/{file}")
+                self._access.delete(f"{folder}/{manifest}")
+                self._access.delete_if_empty(folder)
+            raise
+        self._access.rename(f"{folder}/{manifest}", f"{folder}/{_MANIFEST}")
+        return Checkpoint(folder, state.epoch, state.step)
+
+    def prune(self, keep: int) -> None:
+        """Deletes all but the newest ``keep``, those that were found damaged, and what processes
+        that were killed have left."""
+        good = [number for number in self._committed() if number not in self._damaged]
+        for number in self._numbers():
+            if good and number < good[0] and number not in good[:keep]:
+                folder = self._folder(number)
+                self._access.delete(f"{folder}/{_MANIFEST}")  # From here on it does not count.
+                self._access.delete(folder)
+
+    def newest(self) -> Saved | None:
+        """The newest one that is whole; a warning names those that are not. None if there is none.
+        Raises :class:`BadInputError` if there are some and all are damaged."""
+        why = ""
+        for number in self._committed():
+            try:
+                saved = self._verified(number)
+            except (_DamageError, OSError) as error:
+                self._damaged.add(number)
+                why = f"{self._folder(number)} is damaged: {error}"
+                warnings.warn(
+                    f"{why}. The checkpoint before it is looked for", RuntimeWarning, stacklevel=2
+                )
+                continue
+            return saved
+        if why:
+            raise BadInputError(
+                f"{self.name} has checkpoints, and none of them can be read. {why}. Delete them to "
+                "begin anew, or give another directory"
+            )
+        return None
+
+    def values(self, saved: Saved) -> Iterator[np.ndarray]:
+        """The values of the variables, one after the other, in the order of ``saved.variables``.
+        Types that NumPy lacks are unsigned integers of their size."""
+        with (
+            self._access.open(f"{saved.checkpoint.path}/{saved.file}") as file,
+            zipfile.ZipFile(file) as archive,
+        ):
+            for place, variable in enumerate(saved.variables):
+                with archive.open(_member(place, variable)) as member:
+                    yield np.lib.format.read_array(member, allow_pickle=False)
+
+    def _folder(self, number: int) -> str:
+        return f"{self._path}/checkpoint-{number:08d}"
+
+    def _numbers(self) -> list[int]:
+        """Of all folders, also those that were not written to their end."""
+        try:
+            listed = self._access.list(self._path)
+        except FileNotFoundError:
+            return []
+        found = [_FOLDER.fullmatch(posixpath.basename(status.path)) for status in listed]
+        return [int(match[1]) for match in found if match]
+
+    def _committed(self) -> list[int]:
+        """The newest first."""
+        return [
+            number
+            for number in sorted(self._numbers(), reverse=True)
+            if self._access.status(f"{self._folder(number)}/{_MANIFEST}") is not None
+        ]
+
+    def _verified(self, number: int) -> Saved:
+        folder = self._folder(number)
+        with self._access.open(f"{folder}/{_MANIFEST}") as file:
+            manifest = _decoded(file.read())
+        if manifest["format"] != FORMAT:
+            raise BadInputError(
+                f"{folder} has format {manifest['format']}, and this tfos knows {FORMAT}: take the "
+                "tfos that wrote it"
+            )
+        summed = _Summed(None)
+        with self._access.open(f"{folder}/{manifest['file']}") as file:
+            while block := file.read(_BLOCK_BYTES):
+                summed.write(block)
+        if summed.size != manifest["bytes"]:
+            raise _DamageError(f"{manifest['file']} has {summed.size} bytes of {manifest['bytes']}")
+        if summed.digest() != manifest["file_sha256"]:
+            raise _DamageError(f"{manifest['file']} has other bytes than were written")
+        return Saved(
+            Checkpoint(folder, manifest["epoch"], manifest["step"]),
+            manifest["optimizer"],
+            [Variable(name, dtype, tuple(shape)) for name, dtype, shape in manifest["variables"]],
+            manifest["file"],
+        )
+
+    def _write_file(self, path: str, write: Callable[[Any], Any]) -> tuple[int, str]:
+        """Bytes and SHA-256 of a file that ``write`` has written."""
+        with self._access.create(path) as file:
+            summed = _Summed(file)
+            write(summed)
+            file.flush()
+            # Hadoop's files have arrived when they are closed.
+            with contextlib.suppress(io.UnsupportedOperation):
+                os.fsync(file.fileno())
+        return summed.size, summed.digest()
+
+
+class _DamageError(Exception):
+    """A checkpoint has not the bytes that were written."""
+
+
+class _Summed:
+    """Counts and sums up what is written to a file, if there is one. Without ``tell``, so that an
+    archive never goes back."""
+
+    def __init__(self, file: IO[bytes] | None):
+        self._file = file
+        self._hash = hashlib.sha256()
+        self.size = 0
+
+    def write(self, data: Any) -> int:
+        size = memoryview(data).nbytes
+        if self._file is not None:
+            self._file.write(data)
+        self._hash.update(data)
+        self.size += size
+        return size
+
+    def flush(self) -> None:
+        if self._file is not None:
+            self._file.flush()
+
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+
+def _write_arrays(file: Any, variables: Sequence[tuple[Variable, np.ndarray]]) -> None:
+    """An archive as ``numpy.load`` reads it."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for place, (variable, value) in enumerate(variables):
+            # Such as bfloat16, which is not NumPy's own.
+            plain = value if value.dtype.isbuiltin == 1 else value.view(f"u{value.itemsize}")
+            with archive.open(_member(place, variable), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, plain, allow_pickle=False)
+
+
+def _member(place: int, variable: Variable) -> str:
+    return f"{place:05d} {variable.name}.npy"
+
+
+def _encoded(manifest: dict[str, Any]) -> bytes:
+    """As the file has it: with a sum of its own."""
+    text = json.dumps(manifest, indent=1, sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return (json.dumps({**manifest, "sha256": digest}, indent=1, sort_keys=True) + "\n").encode()
+
+
+def _decoded(text: bytes) -> dict[str, Any]:
+    try:
+        manifest: dict[str, Any] = json.loads(text)
+        del manifest["sha256"]
+        whole = _encoded(manifest) == text
+    except (ValueError, TypeError, KeyError, RecursionError):
+        whole = False
+    if not whole:
+        raise _DamageError(f"{_MANIFEST} has other bytes than were written")
+    return manifest

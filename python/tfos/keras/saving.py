@@ -1,0 +1,362 @@
+"""The callback that writes checkpoints and goes on from the last one: what is behind
+``ctx.checkpoint``.
+
+One node writes: the first of those that train. The step thread copies the variables to the host's
+memory, and a thread of the callback writes them. When training begins, the same node reads the
+newest whole checkpoint, and gives the others what it has read. So a directory that only one node
+reaches is enough, unless nodes may be lost, and HDFS is not read once for each node.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfos import collective
+from tfos.errors import BadInputError
+from tfos.keras.callback import Callback
+from tfos.keras.checkpoints import CheckpointDirectory, Saved, State, Variable
+from tfos.keras.fit import is_distributed
+from tfos.keras.joining import is_skipping, skip_no_more, skip_steps, state_of
+
+#: How long the end of training waits for the last checkpoint, in seconds.
+LAST_WRITE_TIMEOUT = 600.0
+
+
+class Checkpoints(Callback):
+    """Keeps the state of a ``fit`` in a directory, and begins with what it finds there.
+
+    Owner and lifetime: the program, for one ``fit``. Threads: Keras' own. Errors:
+    :class:`BadInputError` when training begins; later a warning, and training goes on.
+
+    Args:
+        directory: the files of this ``fit``, and of no other.
+        every_seconds: after how many seconds one is due, besides the end of each epoch.
+        keep: how many are left there.
+        nodes: how many train.
+        reads_past: whether a node reads its data itself, and so reads past what it was trained on.
+        report: publishes metrics.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        every_seconds: float | None,
+        keep: int,
+        *,
+        nodes: int = 1,
+        reads_past: bool = True,
+        report: Callable[..., None] | None = None,
+    ):
+        if keep < 1:
+            raise BadInputError(f"keep={keep}: at least 1 checkpoint is kept")
+        if every_seconds is not None and every_seconds < 0:
+            raise BadInputError(f"every_seconds={every_seconds} is below 0")
+        self._directory = CheckpointDirectory(directory)
+        self._every = every_seconds
+        self._keep = keep
+        self._nodes = nodes
+        self._reads_past = reads_past
+        self._report = report
+        self._writer = _Writer()
+        #: The ranks of those that train, and how many of them were lost since; none in a node that
+        #: has joined them in this epoch.
+        self._members: list[int] = []
+        self._lost = 0
+        self._epoch = 0
+        self._last_time = 0.0
+        self._counts = {"checkpoints": 0, "checkpoint_failures": 0}
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        model = self.model
+        _check(model, self._nodes)
+        self._last_time = time.monotonic()
+        optimizer = model.optimizer
+        if not optimizer.built:
+            optimizer.build(model.trainable_variables)
+        if not is_distributed(optimizer):
+            self._members = [0]
+            position = self._restore()
+        elif collective.group().has_state:
+            position = self._restore_together()
+        else:  # It joins others that train, which give it everything.
+            position = None
+        if position is not None:
+            epoch, step = position
+            model._initial_epoch = epoch
+            if step and self._reads_past:
+                skip_steps(model, step)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._epoch = epoch
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._note_outcomes()
+        if (
+            self._writes()  # Each time: a lost node may come again before the next one is due.
+            and self._every is not None
+            and time.monotonic() - self._last_time >= self._every
+            and not self._writer.is_busy
+            and not is_skipping(self.model)
+        ):
+            self._save(self._epoch, batch + 1)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        skip_no_more(self.model)  # The data may have become less.
+        if is_distributed(self.model.optimizer) and collective.group().is_elastic:
+            self._meet()  # The first may be lost, and others may have come.
+        self._note_outcomes()
+        if self._writes():
+            self._save(epoch + 1, 0)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self.model._initial_epoch = None  # Of this fit alone.
+        if not self._writer.wait(LAST_WRITE_TIMEOUT):
+            warnings.warn(
+                f"the last checkpoint was not written to {self._directory.name} within "
+                f"{LAST_WRITE_TIMEOUT:.0f} s. The program goes on without it",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        self._note_outcomes()
+
+    def _writes(self) -> bool:
+        """Whether this node writes. Where nodes may be lost nobody says which: until the next
+        epoch so many of the next nodes write, too, and each checkpoint is whole."""
+        if not self._members:
+            return False
+        if len(self._members) > 1 and collective.group().is_elastic:
+            lost = len(self._members) - collective.group().size
+            self._lost = max(self._lost, lost)
+        return self._place() <= self._lost
+
+    def _place(self) -> int:
+        """Among those that train."""
+        return self._members.index(collective.rank()) if len(self._members) > 1 else 0
+
+    def _meet(self) -> None:
+        """Learns who trains. All nodes call it."""
+        ranks = collective.all_gather(
+            tf.constant([collective.rank()], tf.int64), name="the nodes that have checkpoints"
+        )
+        self._members, self._lost = ranks.numpy().tolist(), 0
+
+    def _save(self, epoch: int, step: int) -> None:
+        self._last_time = time.monotonic()
+        model, directory, keep = self.model, self._directory, self._keep
+        state = State(
+            epoch,
+            step,
+            _optimizer_of(model),
+            # Copies: the next step changes what the variables have.
+            [
+                (_described(one), np.array(tf.convert_to_tensor(one).numpy()))
+                for one in [*state_of(model), *_seeds_of(model)]
+            ],
+        )
+
+        def write() -> None:
+            directory.write(state)
+            directory.prune(keep)
+
+        self._writer.write(write, f"epoch {epoch}, step {step}")
+
+    def _note_outcomes(self) -> None:
+        """Says, in the program's thread, what has become of the last ones."""
+        outcomes = self._writer.take_outcomes()
+        for what, error in outcomes:
+            self._counts["checkpoints" if error is None else "checkpoint_failures"] += 1
+            if error is not None:
+                warnings.warn(
+                    f"the checkpoint of {what} was not written to {self._directory.name}: "
+                    f"{type(error).__name__}: {error}. Training goes on, and the checkpoints "
+                    "before it are still there",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+        if outcomes and self._report is not None:
+            self._report(**self._counts)
+
+    # The begin.
+
+    def _restore_together(self) -> tuple[int, int] | None:
+        """What :meth:`_restore` returned on the node that has read, on all nodes, which have its
+        state then."""
+        seeds = _seeds_of(self.model)
+        position: tuple[int, int] | None = None
+        has_read = False
+        while True:
+            self._meet()
+            first = self._members[0]
+            if collective.rank() == first and not has_read:
+                position, has_read = self._restore(), True
+            try:
+                found = collective.broadcast(
+                    [
+                        tf.constant([position is not None, *(position or (0, 0))], tf.int64),
+                        *map(tf.convert_to_tensor, seeds),
+                    ],
+                    first,
+                    name="where training goes on",
+                )
+            except tf.errors.AbortedError:
+                continue  # It was lost: the next one reads.
+            there, epoch, step = found[0].numpy().tolist()
+            if not there:
+                return None
+            # If that node is lost now, another one gives what it has not read: then once more.
+            given, _ = self.model.optimizer._together.share(
+                state_of(self.model), epoch if has_read else -1
+            )
+            if given >= 0:
+                break
+        if not has_read:
+            for seed, value in zip(seeds, found[1:], strict=True):
+                # Nodes go on with random numbers of their own, from the same place.
+                seed.assign(tf.stack([tf.convert_to_tensor(seed)[0], value[1]]))
+        return epoch, step
+
+    def _restore(self) -> tuple[int, int] | None:
+        """The epoch, and how many steps of it were made, of the newest checkpoint, which this model
+        has then; None if there is none."""
+        directory = self._directory
+        try:
+            directory.try_to_write()
+            saved = directory.newest()
+            if saved is None:
+                return None
+            variables = [*state_of(self.model), *_seeds_of(self.model)]
+            _compare(saved, [_described(one) for one in variables], _optimizer_of(self.model))
+            for variable, kind, value in zip(
+                variables, saved.variables, directory.values(saved), strict=True
+            ):
+                dtype = tf.as_dtype(kind.dtype).as_numpy_dtype
+                variable.assign(value if value.dtype == dtype else value.view(dtype))
+        except OSError as error:
+            raise BadInputError(
+                f"the directory of the checkpoints, {directory.name}, can't be used: "
+                f"{type(error).__name__}: {error}. This node must be able to read and write it"
+            ) from error
+        return saved.checkpoint.epoch, saved.checkpoint.step
+
+
+class _Writer:
+    """Writes in a thread of its own, one after the other. What waits is replaced by what comes
+    later, so there are at most two copies of the variables.
+
+    Owner and lifetime: a callback; the thread ends when there is nothing to write. Threads: any.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._waiting: tuple[Callable[[], None], str] | None = None
+        self._outcomes: list[tuple[str, Exception | None]] = []
+
+    @property
+    def is_busy(self) -> bool:
+        with self._changed:
+            return self._thread is not None
+
+    def write(self, write: Callable[[], None], what: str) -> None:
+        with self._changed:
+            self._waiting = (write, what)
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="tfos-checkpoints", daemon=True
+                )
+                self._thread.start()
+
+    def wait(self, timeout: float) -> bool:
+        """Whether all is written, or has failed, within so many seconds."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._thread is None, timeout)
+
+    def take_outcomes(self) -> list[tuple[str, Exception | None]]:
+        """What was written since, each with its error or None."""
+        with self._changed:
+            outcomes, self._outcomes = self._outcomes, []
+        return outcomes
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if self._waiting is None:
+                    self._thread = None
+                    self._changed.notify_all()
+                    return
+                write, what = self._waiting
+                self._waiting = None
+            error: Exception | None = None
+            try:
+                write()
+            except Exception as failure:  # The boundary: training goes on, whatever it is.
+                error = failure
+            del write  # And with it the copies.
+            with self._changed:
+                self._outcomes.append((what, error))
+
+
+def _check(model: Any, nodes: int) -> None:
+    import keras
+
+    if not isinstance(model, keras.Model) or keras.backend.backend() != "tensorflow":
+        raise BadInputError("ctx.checkpoint is for models of Keras 3 on TensorFlow")
+    if nodes > 1 and not is_distributed(model.optimizer):
+        raise BadInputError(
+            f"ctx.checkpoint is for one model that all {nodes} nodes train: compile it with "
+            "ctx.distribute(optimizer). Nodes with a model each can have a BackupAndRestore of "
+            "Keras each"
+        )
+    if not all(layer.built for layer in model._flatten_layers()):
+        raise BadInputError(
+            "ctx.checkpoint needs a model that has its weights before the first step: give it an "
+            "input shape, or call it once before it is trained"
+        )
+
+
+def _seeds_of(model: Any) -> list[Any]:
+    """The states of random numbers, as those of Dropout: a seed, and how many were drawn."""
+    weights = {id(weight) for weight in model.weights}
+    return [variable for variable in model.variables if id(variable) not in weights]
+
+
+def _described(variable: Any) -> Variable:
+    return Variable(variable.path, tf.as_dtype(variable.dtype).name, tuple(variable.shape))
+
+
+def _optimizer_of(model: Any) -> str:
+    return type(model.optimizer).__name__
+
+
+def _compare(saved: Saved, variables: list[Variable], optimizer: str) -> None:
+    """Raises :class:`BadInputError` if a checkpoint is of another model. Names may differ: Keras
+    numbers layers anew for each model of a process."""
+    theirs = saved.variables
+    place = next(
+        (
+            place
+            for place, (one, other) in enumerate(zip(theirs, variables, strict=False))
+            if one[1:] != other[1:]
+        ),
+        min(len(theirs), len(variables)),
+    )
+    if place < max(len(theirs), len(variables)):
+        there, here = (
+            str(each[place]) if place < len(each) else "not there" for each in (theirs, variables)
+        )
+        what = f"variable {place} is {there} in it, and {here} in this program"
+    elif saved.optimizer != optimizer:
+        what = f"its optimizer is {saved.optimizer}, and this program's is {optimizer}"
+    else:
+        return
+    raise BadInputError(
+        f"{saved.checkpoint.path} is of another model: {what}. Nothing was restored. Train that "
+        "model, or give another directory"
+    )

@@ -1,0 +1,73 @@
+"""``ctx.checkpoint`` on nodes that are killed, and on those that come after them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tfos
+from support.programs import checkpoints as programs
+from support.two_nodes import Died, TwoNodes
+from tfos.errors import NodeFailedError
+
+TWO_EXECUTORS = "local-cluster[2,1,1024]"
+THREE_EXECUTORS = "local-cluster[3,1,1024]"
+#: When all nodes are killed, and there are so many checkpoints of it.
+MOMENT = (1, 3)
+
+
+def check(resumed, undisturbed):
+    """Each node has what it would have, bit for bit; statistics of layers are the chief's."""
+    for rank, (ours, theirs) in enumerate(zip(resumed, undisturbed, strict=True)):
+        assert ours["epochs"] == list(range(MOMENT[0], programs.EPOCHS))
+        assert theirs["epochs"] == list(range(programs.EPOCHS))
+        assert ours["begun"] in (programs.BATCHES + MOMENT[1], programs.BATCHES + MOMENT[1] + 1)
+        assert len(ours["all"]) == len(theirs["all"])
+        same = [np.array_equal(*both) for both in zip(ours["all"], theirs["all"], strict=True)]
+        # BatchNormalization's mean and variance of a worker are those of its own rows.
+        assert same.count(False) <= (0 if rank == 0 else 2), same
+
+
+def test_two_nodes_go_on_after_a_kill(tmp_path):
+    run = str(tmp_path / "run")
+    with TwoNodes() as killed, pytest.raises(Died):
+        killed.run(programs.resumable, run, MOMENT, True)
+    with TwoNodes() as nodes:
+        resumed = nodes.run(programs.resumable, run, MOMENT, False)
+        undisturbed = nodes.run(programs.resumable, str(tmp_path / "whole"), MOMENT, False)
+    check(resumed, undisturbed)
+
+
+def test_a_cluster_goes_on_where_the_killed_one_was(spark_on, leftovers, tmp_path):
+    def run(directory, dies=False):
+        args = {"directory": str(tmp_path / directory), "moment": MOMENT, "dies": dies}
+        with tfos.run(
+            spark_on(TWO_EXECUTORS),
+            programs.of_args,
+            nodes=2,
+            args=args,
+            input_mode="tensorflow",
+        ) as cluster:
+            return cluster.wait(timeout=120)
+
+    with pytest.raises(NodeFailedError, match="SIGKILL|signal 9"):
+        run("run", dies=True)
+    assert tfos.last_checkpoint(tmp_path / "run")[1:] == MOMENT
+    resumed = run("run")
+    check(resumed, run("whole"))
+    assert tfos.last_checkpoint(tmp_path / "run")[1:] == (programs.EPOCHS, 0)
+
+
+def test_the_next_node_writes_when_the_chief_is_lost(spark_on, leftovers, tmp_path):
+    with tfos.run(
+        spark_on(THREE_EXECUTORS),
+        programs.lose_the_chief,
+        nodes=(2, 3),
+        args={"directory": str(tmp_path)},
+        input_mode="tensorflow",
+        late_nodes=False,
+    ) as cluster:
+        chief, second, third = cluster.wait(timeout=120)
+    assert chief is None
+    assert len(second) == len(third)
+    assert tfos.last_checkpoint(tmp_path)[1:] == (programs.EPOCHS, 0)

@@ -1,0 +1,177 @@
+"""The files of checkpoints: whole or not there, whatever happens to their writer or to them."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tfos
+from support.files.checkpoints import checked, state_of
+from support.files.remote_files import names_in, read_bytes, write_bytes
+from support.places import IMPORT_PATHS, SCRIPTS
+from tfos.errors import BadInputError
+from tfos.files.access import access_for
+from tfos.keras import checkpoints
+from tfos.keras.checkpoints import CheckpointDirectory
+
+
+def written(directory, *numbers):
+    files = CheckpointDirectory(directory)
+    return [files.write(state_of(number)).path for number in numbers]
+
+
+@pytest.mark.parametrize("kind", ["local", "hdfs", "viewfs", "faulty"])
+def test_what_is_written_is_read(kind, empty_directory, request):
+    if kind == "faulty":
+        request.getfixturevalue("faulty")
+    directory = f"{empty_directory(kind)}/run"
+    assert tfos.last_checkpoint(directory) is None
+    files = CheckpointDirectory(directory)
+    files.try_to_write()
+    assert names_in(directory) == []
+    for number in range(4):
+        files.write(state_of(number))
+        files.prune(2)
+        assert checked(directory).epoch == number
+    assert names_in(directory) == ["checkpoint-00000003", "checkpoint-00000004"]
+    found = tfos.last_checkpoint(directory)
+    assert found.path.endswith("/run/checkpoint-00000004")
+    assert (found.epoch, found.step) == (3, 30)
+
+
+def test_numpy_reads_the_archive(tmp_path):
+    [folder] = written(tmp_path, 7)
+    [file] = pathlib.Path(folder).glob("*.npz")
+    with np.load(file) as archive:
+        assert archive["00000 dense/kernel"].tolist() == [[7, 7]] * 3
+        assert archive["00001 dense/bias"].view(ml_dtypes.bfloat16).tolist() == [7, 7]
+
+
+def test_each_flipped_bit_is_found(tmp_path):
+    before, newest = written(tmp_path, 1, 2)
+    flipped = 0
+    for file in sorted(pathlib.Path(newest).iterdir()):
+        good = file.read_bytes()
+        for place in range(len(good)):
+            bit = 1 << place % 8
+            file.write_bytes(good[:place] + bytes([good[place] ^ bit]) + good[place + 1 :])
+            with pytest.warns(RuntimeWarning, match=f"{newest} is damaged"):
+                assert tfos.last_checkpoint(tmp_path).path == before
+            flipped += 1
+        file.write_bytes(good)
+    assert flipped > 1000
+    assert checked(tmp_path).path == newest
+
+
+@pytest.mark.parametrize("kind", ["local", "hdfs"])
+def test_a_file_that_was_cut_or_is_gone_is_found(kind, empty_directory):
+    directory = empty_directory(kind)
+    before, newest = written(directory, 1, 2)
+    access, _ = access_for(directory)
+    manifest, file = names_in(newest)
+    for name in (manifest, file):
+        good = read_bytes(f"{newest}/{name}")
+        for bad in (good[:-1], good + b"\n", b""):
+            write_bytes(f"{newest}/{name}", bad)
+            with pytest.warns(RuntimeWarning, match=f"{newest} is damaged"):
+                assert checked(directory).path == before
+        write_bytes(f"{newest}/{name}", good)
+    assert checked(directory).path == newest
+    access.delete(f"{newest}/{file}")
+    with pytest.warns(RuntimeWarning, match=f"{newest} is damaged: .*{file}"):
+        assert tfos.last_checkpoint(directory).path == before
+
+
+def test_what_is_damaged_counts_as_none_and_goes(tmp_path):
+    folders = written(tmp_path, 1, 2, 3)
+    for folder in folders[1:]:
+        pathlib.Path(folder, "manifest.json").write_text("{}")
+    files = CheckpointDirectory(tmp_path)
+    with pytest.warns(RuntimeWarning) as caught:
+        assert files.newest().checkpoint.path == folders[0]
+    assert len(caught) == 2
+    files.write(state_of(4))
+    files.prune(2)
+    assert names_in(tmp_path) == ["checkpoint-00000001", "checkpoint-00000004"]
+
+
+def test_where_all_are_damaged_training_does_not_begin_anew(tmp_path):
+    for folder in written(tmp_path, 1, 2):
+        pathlib.Path(folder, "manifest.json").write_text("{}")
+    with pytest.warns(RuntimeWarning):
+        with pytest.raises(BadInputError, match=r"checkpoint-00000001 is damaged.*Delete them"):
+            tfos.last_checkpoint(tmp_path)
+
+
+def test_a_later_format_is_no_damage(tmp_path):
+    [folder] = written(tmp_path, 1)
+    manifest = pathlib.Path(folder, "manifest.json")
+    content = checkpoints._decoded(manifest.read_bytes())
+    manifest.write_bytes(checkpoints._encoded({**content, "format": 2}))
+    with pytest.raises(BadInputError, match="format 2"):
+        tfos.last_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("operation", ["create", "write", "close", "rename"])
+def test_a_write_that_fails_leaves_the_one_before(faulty, operation):
+    files = CheckpointDirectory(faulty.uri)
+    files.write(state_of(1))
+    faulty.inject(operation)
+    with pytest.raises(OSError, match=f"injected failure of {operation}"):
+        files.write(state_of(2))
+    assert checked(faulty.uri).epoch == 1
+    files.write(state_of(3))
+    files.prune(1)
+    assert checked(faulty.uri).epoch == 3
+    [folder] = names_in(faulty.uri)
+    assert len(names_in(f"{faulty.uri}/{folder}")) == 2
+
+
+def dying_writer(directory, what):
+    paths = [*IMPORT_PATHS, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return subprocess.Popen(
+        [sys.executable, SCRIPTS / "dying_writer.py", directory, what],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    )
+
+
+def test_a_writer_that_is_killed_before_anything_it_does_leaves_a_whole_one(tmp_path):
+    with dying_writer(tmp_path, "each") as process:
+        ends = [tuple(map(int, line.split())) for line in process.stdout]
+    assert process.returncode == 0
+    *killed, (status, newest) = ends
+    assert status == 0 and {status for status, _ in killed} == {signal.SIGKILL}
+    # A file of 1500 bytes in pieces of 64, and what is done with it.
+    assert len(killed) > 40
+    numbers = [number for _, number in ends]
+    assert numbers == sorted(numbers), "the newest is never lost"
+    assert newest > 1, "some were killed after the commit"
+    # The one that lived has cleaned up.
+    assert len(names_in(tmp_path)) == 2
+    assert checked(tmp_path).epoch == newest
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_writer_that_is_killed_at_any_moment_leaves_a_whole_one(tmp_path, seed):
+    moments = random.Random(seed)
+    with dying_writer(tmp_path, "endless") as process:
+        for _ in range(moments.randrange(1, 20)):
+            there = int(process.stdout.readline())
+        for _ in range(moments.randrange(100_000)):
+            pass
+        process.kill()
+        later = [int(line) for line in process.stdout if line.endswith("\n")]
+    newest = checked(tmp_path).epoch
+    assert newest >= max([there, *later])
+    assert written(tmp_path, newest + 1)
+    assert checked(tmp_path).epoch == newest + 1

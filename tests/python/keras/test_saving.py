@@ -1,0 +1,266 @@
+"""``ctx.checkpoint`` on one node, without a cluster: a fit that goes on is the fit that was not
+interrupted."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import keras
+import tfos
+from support.comparing import assert_same
+from support.files.remote_files import names_in
+from support.programs import checkpoints as programs
+from tfos.errors import BadInputError
+from tfos.keras.saving import Checkpoints, _Writer
+
+BATCHES, EPOCHS = programs.BATCHES, programs.EPOCHS
+
+
+class Interrupted(Exception):
+    pass
+
+
+def raise_it(model):
+    raise Interrupted
+
+
+def compiled(optimizer="adam", units=6):
+    model = programs.model_of(seed=5, units=units)
+    model.compile(
+        keras.optimizers.get({"class_name": optimizer, "config": {"learning_rate": 0.01}}), "mse"
+    )
+    return model
+
+
+def fit(callback, *more, model=None, batches=BATCHES, epochs=EPOCHS):
+    """The model, the epochs that were heard of, and the numbers of the batches that were read."""
+    model, read = model or compiled(), []
+    history = model.fit(
+        programs.dataset_of(0, batches, read),
+        epochs=epochs,
+        verbose=0,
+        callbacks=[callback, programs.wait_for_writer(callback), *more],
+    )
+    return model, history.epoch, read
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    callback = Checkpoints(str(tmp_path_factory.mktemp("undisturbed")), None, 3)
+    return programs.everything_of(fit(callback)[0])
+
+
+@pytest.mark.parametrize("kind", ["local", "hdfs"])
+@pytest.mark.parametrize("moment", [(0, 1), (1, 2), (1, BATCHES), (2, 4)])
+def test_a_fit_goes_on_bit_for_bit(undisturbed, empty_directory, kind, moment):
+    directory = f"{empty_directory(kind)}/run"
+    with pytest.raises(Interrupted):
+        fit(Checkpoints(directory, 0, 2), programs.after_batch(*moment, raise_it))
+    found = tfos.last_checkpoint(directory)
+    assert (found.epoch, found.step) == moment
+    model, epochs, _ = fit(Checkpoints(directory, 0, 2))
+    assert epochs == list(range(moment[0], EPOCHS))
+    assert_same(programs.everything_of(model), undisturbed)
+    found = tfos.last_checkpoint(directory)
+    assert (found.epoch, found.step) == (EPOCHS, 0)
+    assert len(names_in(directory)) == 2
+
+
+def test_by_default_it_goes_on_with_the_epoch_that_was_interrupted(undisturbed, tmp_path):
+    with pytest.raises(Interrupted):
+        fit(Checkpoints(str(tmp_path), None, 3), programs.after_batch(2, 3, raise_it))
+    assert tfos.last_checkpoint(tmp_path)[1:] == (2, 0)
+    model, epochs, read = fit(Checkpoints(str(tmp_path), None, 3))
+    assert epochs == [2] and sorted(set(read)) == list(range(BATCHES))
+    assert_same(programs.everything_of(model), undisturbed)
+
+
+def test_a_training_that_is_done_is_not_repeated_and_can_be_continued(tmp_path):
+    first, _, _ = fit(Checkpoints(str(tmp_path), None, 3))
+    again, epochs, _ = fit(Checkpoints(str(tmp_path), None, 3))
+    assert epochs == []
+    assert_same(programs.everything_of(again), programs.everything_of(first))
+    _, epochs, _ = fit(Checkpoints(str(tmp_path), None, 3), epochs=EPOCHS + 2)
+    assert epochs == [EPOCHS, EPOCHS + 1]
+    # Another fit of the model is none of this one.
+    more = again.fit(programs.dataset_of(), epochs=1, verbose=0)
+    assert more.epoch == [0]
+
+
+def test_what_spark_feeds_begins_again_with_the_interrupted_epoch(tmp_path):
+    with pytest.raises(Interrupted):
+        fit(Checkpoints(str(tmp_path), 0, 3), programs.after_batch(1, 3, raise_it))
+    begun = []
+    callback = Checkpoints(str(tmp_path), 0, 3, reads_past=False)
+    model = compiled()
+    seen = keras.callbacks.LambdaCallback(
+        on_epoch_begin=lambda epoch, logs: begun.append((epoch, int(model.optimizer.iterations)))
+    )
+    fit(callback, seen, model=model)
+    before = begun[0][1]
+    assert begun[0][0] == 1 and before >= BATCHES + 3
+    assert begun[1][1] - before >= BATCHES, "all batches of the epoch are trained"
+
+
+def test_the_newest_is_the_last_written_also_where_an_epoch_begins_again(tmp_path):
+    """Its step may be a smaller one."""
+    for step in (4, 2):
+        callback = Checkpoints(str(tmp_path), 0, 2, reads_past=False)
+        with pytest.raises(Interrupted):
+            fit(callback, programs.after_batch(1, step, raise_it))
+        assert tfos.last_checkpoint(tmp_path)[1:] == (1, step)
+
+
+def test_less_data_than_before_ends_the_epoch(tmp_path):
+    with pytest.raises(Interrupted):
+        fit(Checkpoints(str(tmp_path), 0, 3), programs.after_batch(1, 4, raise_it))
+    model = compiled()
+    counts = []
+    count = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: counts.append(int(model.optimizer.iterations))
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # Keras' own.
+        fit(Checkpoints(str(tmp_path), None, 3), count, model=model, batches=2)
+    assert counts[1] - counts[0] in (2, 3), "the next epoch is trained from its begin"
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        (
+            {"units": 7},
+            r"variable 0 is \S*inner/kernel float32\(4, 6\) in it, and \S*inner/kernel float32\(4, 7\)",
+        ),
+        ({"optimizer": "sgd"}, r"variable \d+ is .*momentum.* in it, and .* in this program"),
+        ({"optimizer": "nadam"}, "in this program"),
+        ({"optimizer": "adamw"}, "its optimizer is Adam, and this program's is AdamW"),
+    ],
+)
+def test_a_checkpoint_of_another_model_is_refused(tmp_path, other, why):
+    fit(Checkpoints(str(tmp_path), None, 3), epochs=1)
+    model = compiled(**other)
+    before = model.get_weights()
+    with pytest.raises(BadInputError, match=f"checkpoint-00000001 is of another model: .*{why}"):
+        fit(Checkpoints(str(tmp_path), None, 3), model=model)
+    assert_same(model.get_weights(), before)
+
+
+def test_a_damaged_one_is_passed_over(tmp_path):
+    fit(Checkpoints(str(tmp_path), None, 3), epochs=2)
+    newest = tfos.last_checkpoint(tmp_path).path
+    [file] = pathlib.Path(newest).glob("*.npz")
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.warns(RuntimeWarning, match=f"{newest} is damaged"):
+        _, epochs, _ = fit(Checkpoints(str(tmp_path), None, 3), epochs=2)
+    assert epochs == [1]
+
+
+def test_weights_of_half_the_width_are_kept(tmp_path):
+    keras.config.set_dtype_policy("bfloat16")
+    try:
+        first, _, _ = fit(Checkpoints(str(tmp_path), None, 3), epochs=1)
+        again, epochs, _ = fit(Checkpoints(str(tmp_path), None, 3), epochs=1)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert first.layers[0].kernel.dtype == "bfloat16"
+    assert epochs == []
+    assert_same(programs.everything_of(again), programs.everything_of(first))
+
+
+def test_a_directory_that_cannot_be_written_fails_before_the_first_step(tmp_path):
+    (tmp_path / "file").touch()
+    model, begun = compiled(), []
+    callback = Checkpoints(str(tmp_path / "file" / "run"), None, 3)
+    seen = keras.callbacks.LambdaCallback(on_train_batch_begin=lambda *_: begun.append(1))
+    with pytest.raises(BadInputError, match=f"{tmp_path}/file/run, can't be used: NotADirectory"):
+        fit(callback, seen, model=model)
+    assert not begun
+
+
+def test_a_checkpoint_that_cannot_be_written_does_not_end_training(undisturbed, faulty):
+    reported = []
+    callback = Checkpoints(faulty.uri, None, 3, report=lambda **metrics: reported.append(metrics))
+    fault = keras.callbacks.LambdaCallback(
+        on_epoch_begin=lambda epoch, logs: faulty.inject("write") if epoch == 1 else None
+    )
+    with pytest.warns(
+        RuntimeWarning,
+        match=rf"epoch 2, step 0 was not written to {faulty.uri}: .*injected failure of write",
+    ):
+        model, epochs, _ = fit(callback, fault)
+    assert epochs == list(range(EPOCHS))
+    assert_same(programs.everything_of(model), undisturbed)
+    assert reported[-1] == {"checkpoints": 2, "checkpoint_failures": 1}
+    assert tfos.last_checkpoint(faulty.uri)[1:] == (EPOCHS, 0)
+    assert len(names_in(faulty.uri)) == 2
+
+
+def test_what_waits_is_replaced_by_what_comes_later():
+    writer, written = _Writer(), []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def first():
+        begun.set()
+        go_on.wait(60)
+        written.append("first")
+
+    writer.write(first, "first")
+    assert begun.wait(60) and writer.is_busy
+    for what in ("second", "third", "fourth"):
+        writer.write(lambda what=what: written.append(what), what)
+    assert not writer.wait(0)
+    go_on.set()
+    assert writer.wait(60) and not writer.is_busy
+    assert written == ["first", "fourth"]
+    assert writer.take_outcomes() == [("first", None), ("fourth", None)]
+    writer.write(lambda: 1 / 0, "fifth")
+    assert writer.wait(60)
+    [(what, error)] = writer.take_outcomes()
+    assert what == "fifth" and isinstance(error, ZeroDivisionError)
+
+
+def test_what_cannot_be_is_refused(tmp_path):
+    with pytest.raises(BadInputError, match="keep=0"):
+        Checkpoints(str(tmp_path), None, 0)
+    with pytest.raises(BadInputError, match="every_seconds=-1"):
+        Checkpoints(str(tmp_path), -1, 1)
+    with pytest.raises(BadInputError, match="one model that all 2 nodes train"):
+        fit(Checkpoints(str(tmp_path), None, 1, nodes=2))
+    import tf_keras
+
+    legacy = tf_keras.Sequential([tf_keras.layers.Input((4,)), tf_keras.layers.Dense(1)])
+    legacy.compile("sgd", "mse")
+    with pytest.raises(BadInputError, match="models of Keras 3"):
+        legacy.fit(
+            np.zeros((4, 4)),
+            np.zeros((4, 1)),
+            verbose=0,
+            callbacks=[Checkpoints(str(tmp_path), None, 1)],
+        )
+    assert os.listdir(tmp_path) == []
+
+
+def test_steps_per_execution_are_counted_as_steps(tmp_path):
+    def of_two():
+        model = compiled()
+        model.compile(keras.optimizers.Adam(0.01), "mse", steps_per_execution=2)
+        return model
+
+    whole, _, _ = fit(Checkpoints(str(tmp_path / "whole"), None, 3), model=of_two(), batches=8)
+    with pytest.raises(Interrupted):
+        fit(
+            Checkpoints(str(tmp_path / "run"), 0, 3),
+            programs.after_batch(1, 4, raise_it),
+            model=of_two(),
+            batches=8,
+        )
+    assert tfos.last_checkpoint(tmp_path / "run")[1:] == (1, 4)
+    again, _, _ = fit(Checkpoints(str(tmp_path / "run"), 0, 3), model=of_two(), batches=8)
+    assert_same(programs.everything_of(again), programs.everything_of(whole))

@@ -1,0 +1,154 @@
+"""Programs with ``ctx.checkpoint``; in a module that nodes can import."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import numpy as np
+
+import tfos
+
+BATCHES, EPOCHS, ROWS = 5, 3, 8
+
+
+def model_of(seed, units=6):
+    """Its random layer has a seed of its own, and its statistics are those of a node."""
+    import keras
+
+    keras.utils.set_random_seed(seed)
+    return keras.Sequential(
+        [
+            keras.layers.Input((4,)),
+            keras.layers.Dense(units, activation="tanh", name="inner"),
+            keras.layers.BatchNormalization(name="norm"),
+            keras.layers.Dropout(0.3, name="drop"),
+            keras.layers.Dense(1, name="outer"),
+        ]
+    )
+
+
+def dataset_of(rank=0, batches=BATCHES, read=None):
+    """The same batches in each epoch. ``read``: a list that gets the number of each."""
+    import tensorflow as tf
+
+    def make():
+        random = np.random.default_rng([7, rank])
+        for number in range(batches):
+            x = random.normal(size=(ROWS, 4)).astype(np.float32)
+            if read is not None:
+                read.append(number)
+            yield x, np.sin(x.sum(axis=1, keepdims=True))
+
+    dataset = tf.data.Dataset.from_generator(
+        make,
+        output_signature=(
+            tf.TensorSpec([None, 4], tf.float32),
+            tf.TensorSpec([None, 1], tf.float32),
+        ),
+    )
+    # Else Keras looks for one more, and may count that as a step.
+    return dataset.apply(tf.data.experimental.assert_cardinality(batches))
+
+
+def everything_of(model):
+    """All that a checkpoint has."""
+    return [np.asarray(one.value.numpy()) for one in [*model.variables, *model.optimizer.variables]]
+
+
+def after_batch(epoch, batch, act):
+    """A callback that acts when so many batches of an epoch, from 1, were trained on."""
+    import keras
+
+    class Act(keras.callbacks.Callback):
+        epoch = 0
+
+        def on_epoch_begin(self, epoch, logs=None):
+            self.epoch = epoch
+
+        def on_train_batch_end(self, number, logs=None):
+            if (self.epoch, number + 1) == (epoch, batch):
+                act(self.model)
+
+    return Act()
+
+
+def wait_for_writer(checkpoints):
+    """A callback that has each checkpoint written before the next batch."""
+    import keras
+
+    return keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: checkpoints._writer.wait(60),
+        on_epoch_end=lambda epoch, logs: checkpoints._writer.wait(60),
+    )
+
+
+def wait_for_checkpoint(directory, epoch, step):
+    """Until the newest one is as new."""
+    while True:
+        found = tfos.last_checkpoint(directory)
+        if found is not None and (found.epoch, found.step) >= (epoch, step):
+            return
+        time.sleep(0.01)
+
+
+def resumable(ctx, directory, moment, dies):
+    """Trains; with ``dies``, all nodes die when the checkpoint of a moment is there."""
+    import keras
+
+    def die(model):
+        wait_for_checkpoint(directory, *moment)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    begun = []
+    model = model_of(seed=3 + ctx.rank)
+    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
+    begin = keras.callbacks.LambdaCallback(
+        on_epoch_begin=lambda epoch, logs: begun.append(int(model.optimizer.iterations))
+    )
+    checkpoints = ctx.checkpoint(directory, every_seconds=0, keep=2)
+    history = model.fit(
+        dataset_of(ctx.rank),
+        epochs=EPOCHS,
+        verbose=0,
+        callbacks=[
+            begin,
+            checkpoints,
+            wait_for_writer(checkpoints),
+            *([after_batch(*moment, die)] if dies else []),
+        ],
+    )
+    return {"epochs": history.epoch, "begun": begun[0], "all": everything_of(model)}
+
+
+def of_args(ctx):
+    return resumable(ctx, **ctx.args)
+
+
+def lose_the_chief(ctx):
+    """The chief dies in the second epoch. The others wait there for a later checkpoint."""
+    import keras
+
+    directory = ctx.args["directory"]
+    model = model_of(seed=ctx.rank)
+    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
+
+    def die(model):
+        if ctx.rank == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def wait(model):
+        wait_for_checkpoint(directory, 1, 3)
+
+    model.fit(
+        dataset_of(ctx.rank, 8),
+        epochs=EPOCHS,
+        verbose=0,
+        callbacks=[
+            ctx.checkpoint(directory, every_seconds=0),
+            after_batch(1, 2, die),
+            after_batch(1, 6, wait),
+        ],
+    )
+    return everything_of(model)
