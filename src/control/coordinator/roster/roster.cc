@@ -175,7 +175,7 @@ Effects Roster::Fail(int node_id, const FailureReport& report, TimePoint now) {
   if (node == nullptr) return effects;
   node->heard = now;
   FailureReport told = report;
-  if (report.lost) told.message += BecauseItLeft(node->info);
+  if (report.lost) told.message += BecauseItLeft(node->info) + WhyNobodyComes(*node);
   // Others do without one that has not come so far as to train with them.
   if ((report.lost || IsNewcomer(*node)) && MayLose(*node)) {
     if (Become(*node, NodeState::kLost, told.message, now, effects)) {

@@ -179,6 +179,8 @@ class Roster {
   bool MayFormWithFewer(TimePoint now) const;
   /// What follows when a node that is not needed is lost. `failure`: what it would be otherwise.
   void GoOnWithout(const Node& node, Failure failure, TimePoint now, Effects& effects);
+  /// Why nobody comes in place of a node that is lost and was needed; empty unless that is so.
+  std::string WhyNobodyComes(const Node& node) const;
   /// Tells nodes of their generation.
   void TellOfGeneration(const GenerationOffice::Outcome& outcome, TimePoint now, Effects& effects);
   /// Tells the driver who waits for whom, and looks at how long there are too few.

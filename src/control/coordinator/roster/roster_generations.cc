@@ -81,6 +81,17 @@ Effects Roster::RecordReady(int node_id, const GroupReady& ready, TimePoint now)
   return effects;
 }
 
+std::string Roster::WhyNobodyComes(const Node& node) const {
+  const bool others_may_come = options_.late_nodes || !formed_at_.has_value();
+  if (!is_elastic() || node.service || others_may_come || !stop_reason_.empty() || MayLose(node)) {
+    return "";
+  }
+  return fmt::format(
+      ". {} of at least {} nodes that train are left, and none comes in place of a lost one: "
+      "spark.tfos.lateNodes is false",
+      generations_.there() - 1, options_.min_nodes);
+}
+
 GenerationOffice::Nodes Roster::Training() const {
   GenerationOffice::Nodes training;
   for (const Node& node : nodes_) {
@@ -200,7 +211,7 @@ void Roster::Lose(Node& node, const std::string& detail, const std::string& mess
                   Effects& effects) {
   const bool bearable = MayLose(node);
   // A node that had ended before has nothing left to lose.
-  const std::string why = BecauseItLeft(node.info);
+  const std::string why = BecauseItLeft(node.info) + WhyNobodyComes(node);
   if (!Become(node, NodeState::kLost, detail + why, now, effects)) return;
   const std::string told = message + why;
   Failure failure = FailureOf(node.info, Saying("watch the node", told));
