@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tf_keras
 
 import keras
 from tfos.keras import reporting
@@ -28,7 +29,7 @@ def sink():
 @pytest.fixture(params=["keras 3", "legacy"])
 def package(request, sink, monkeypatch):
     """With its ``fit`` prepared for the test alone."""
-    made = keras if request.param == "keras 3" else pytest.importorskip("tf_keras")
+    made = keras if request.param == "keras 3" else tf_keras
     trainer = next(kind for kind in made.Model.__mro__ if "fit" in vars(kind))
     monkeypatch.setattr(trainer, "fit", trainer.fit)
     # Every step is told, however fast they come.
