@@ -319,6 +319,15 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "progress", bool, True, "", "print a line about the nodes to standard error while waiting"
     ),
+    Setting(
+        "logs",
+        str,
+        "",
+        "",
+        "driver: what nodes write also goes to the driver's standard error, each line with its "
+        "node's name, up to 20 lines a second of each node; empty: to the executors' logs alone",
+        choices=("", "driver"),
+    ),
 )
 
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cli/agent_command.h"
+#include "cli/command_table.h"
 #include "cli/coordinator_command.h"
 #include "cli/doctor/doctor_command.h"
 #include "cli/operate/operate_commands.h"
@@ -32,12 +33,15 @@ int main(int argc, char** argv) {
   tfos::cli::AddStopCommand(app, exit_code);
   tfos::cli::AddTopCommand(app, exit_code);
   tfos::cli::AddPythonCommands(app, exit_code);
+  tfos::cli::AddCommandTableCommand(app);
   // CLI11 would only say that a subcommand is missing, and not which word it does not know.
   const std::vector<CLI::App*> known = app.get_subcommands({});
   const auto is_named = [&](const CLI::App* subcommand) { return subcommand->check_name(argv[1]); };
   if (argc > 1 && argv[1][0] != '-' && std::ranges::none_of(known, is_named)) {
     std::cerr << "tfos: '" << argv[1] << "' is not a subcommand; there are:";
-    for (const CLI::App* subcommand : known) std::cerr << ' ' << subcommand->get_name();
+    for (const CLI::App* subcommand : known) {
+      if (!subcommand->get_group().empty()) std::cerr << ' ' << subcommand->get_name();
+    }
     std::cerr << '\n';
     return kUsageError;
   }

@@ -16,6 +16,7 @@ struct PythonCommand {
 };
 
 constexpr PythonCommand kCommands[] = {
+    {"completion", "tfos.cli.completion", "Print what completes command lines of tfos in a shell"},
     {"infer", "tfos.cli.infer", "Run the rows of files through a SavedModel"},
     {"records", "tfos.cli.records", "Show, check, index and convert TFRecord files"},
     {"report", "tfos.cli.report", "Write the page of a running cluster as one HTML file"},
@@ -29,6 +30,13 @@ std::string PythonFor(const PythonCommand& command) {
 }
 
 }  // namespace
+
+std::string PythonModuleOf(std::string_view name) {
+  for (const PythonCommand& command : kCommands) {
+    if (command.name == name) return command.module;
+  }
+  return "";
+}
 
 void AddPythonCommands(CLI::App& app, int& exit_code) {
   for (const PythonCommand& command : kCommands) {

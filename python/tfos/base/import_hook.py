@@ -1,4 +1,4 @@
-"""Something to do as soon as a program has imported a module, without importing it for it."""
+"""Something to do when a program imports a module, without importing it for it."""
 
 from __future__ import annotations
 
@@ -12,24 +12,28 @@ from types import ModuleType
 from typing import Any
 
 
-def call_after_import(name: str, action: Callable[[], Any]) -> None:
+def call_after_import(
+    name: str, action: Callable[[], Any], before: Callable[[], Any] | None = None
+) -> None:
     """Calls ``action`` once, when the module ``name`` has been imported: now if it has been.
+    ``before``: called when that import begins.
 
-    An error of ``action`` is one of the import. Threads: call it before others import the module.
+    An error of either is one of the import. Threads: call it before others import the module.
     """
     if name in sys.modules:
         action()
     else:
-        sys.meta_path.insert(0, _Finder(name, action))
+        sys.meta_path.insert(0, _Finder(name, action, before or (lambda: None)))
 
 
 class _Finder(importlib.abc.MetaPathFinder):
     """Finds one module as the others do, and has its loader call an action at the end. Stays until
     that has happened: programs look for modules that they then do not import."""
 
-    def __init__(self, name: str, action: Callable[[], Any]):
+    def __init__(self, name: str, action: Callable[[], Any], before: Callable[[], Any]):
         self._name = name
         self._action = action
+        self._before = before
         self._asking = threading.local()
 
     def find_spec(
@@ -50,6 +54,8 @@ class _Finder(importlib.abc.MetaPathFinder):
         execute = loader.exec_module
 
         def execute_and_act(module: ModuleType) -> None:
+            if self in sys.meta_path:
+                self._before()
             execute(module)
             if self in sys.meta_path:
                 sys.meta_path.remove(self)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import tempfile
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tfos.base.network import host_and_port
@@ -15,6 +17,7 @@ from tfos.errors import BadInputError, TfosError
 
 #: Below the page's address.
 REPORT_PATH = "v1/report"
+OUTPUT_PATH = "v1/output"
 
 
 @dataclass(frozen=True)
@@ -58,24 +61,47 @@ class PageLink:
 
         Raises :class:`BadInputError` for a wrong key, and :class:`TfosError` where the coordinator
         does not answer."""
+        try:
+            return self._fetch(REPORT_PATH, timeout)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise TfosError(
+                    f"{self.base_url}{REPORT_PATH} answered {error.code} {error.reason}"
+                ) from None
+
+    def fetch_output(self, node_id: int, after: int, timeout: float) -> dict[str, Any] | None:
+        """What a node has written after a position, as the ``answer`` of
+        docs/formats/control-protocol.md; None where that is not known now.
+
+        Raises as :meth:`fetch_report`."""
+        try:
+            body = self._fetch(f"{OUTPUT_PATH}?node={node_id}&after={after}", timeout)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return None
+        answer: dict[str, Any] = json.loads(body)
+        return answer
+
+    def _fetch(self, path: str, timeout: float) -> bytes:
+        """Raises :class:`urllib.error.HTTPError` for answers that are refusals of something else
+        than the key."""
         request = urllib.request.Request(
-            self.base_url + REPORT_PATH, headers={"Authorization": f"Bearer {self.key}"}
+            self.base_url + path, headers={"Authorization": f"Bearer {self.key}"}
         )
         # Not through a proxy of the environment, which would learn the key.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             with opener.open(request, timeout=timeout) as answer:
-                return answer.read()
+                body: bytes = answer.read()
+                return body
         except urllib.error.HTTPError as error:
-            with error:
-                if error.code == 401:
-                    raise BadInputError(
-                        f"the key does not open the cluster at {self.base_url}: each cluster has "
-                        "its own. Take the link that the driver of this cluster has printed"
-                    ) from None
-                raise TfosError(
-                    f"{self.base_url}{REPORT_PATH} answered {error.code} {error.reason}"
-                ) from None
+            if error.code != 401:
+                raise
+            error.close()
+            raise BadInputError(
+                f"the key does not open the cluster at {self.base_url}: each cluster has "
+                "its own. Take the link that the driver of this cluster has printed"
+            ) from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise TfosError(

@@ -39,7 +39,7 @@ class _UsageError(BadInputError):
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
-    parsed = _parser().parse_args(arguments)
+    parsed = parser().parse_args(arguments)
     # TensorFlow tells much about itself as it starts.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
@@ -49,13 +49,14 @@ def main(arguments: list[str] | None = None) -> int:
         return 2 if isinstance(error, _UsageError) else 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Of the command's line."""
+    made = argparse.ArgumentParser(
         prog="tfos infer",
         description="Runs the rows of files through a SavedModel. Without --input: prints the "
         "model's inputs and outputs.",
     )
-    model = parser.add_argument_group("model")
+    model = made.add_argument_group("model")
     model.add_argument("--model", required=True, metavar="DIR", help="a SavedModel")
     model.add_argument(
         "--signature", default=inference.DEFAULT_SIGNATURE, help="default: %(default)s"
@@ -81,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
         help="batches that are computed at a time, all of them in memory; default: "
         f"one for each core, {_MOST_THREADS} at most",
     )
-    files = parser.add_argument_group("files")
+    files = made.add_argument_group("files")
     files.add_argument(
         "--input", nargs="+", metavar="PATH", help="files, directories, or patterns of * ? [...]"
     )
@@ -103,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
         choices=("none", "gzip", "zlib"),
         help="compression of TFRecords; default: by the ends of the names (.gz, .zlib)",
     )
-    columns = parser.add_argument_group("columns")
+    columns = made.add_argument_group("columns")
     columns.add_argument(
         "--map",
         action="append",
@@ -127,7 +128,7 @@ def _parser() -> argparse.ArgumentParser:
         help="an output whose strings are bytes, not text",
     )
     columns.add_argument("--keep", action="store_true", help="also write the columns of the input")
-    return parser
+    return made
 
 
 def _pairs(option: str, given: list[str]) -> dict[str, str]:

@@ -34,7 +34,7 @@ HEAD_ROWS = 10
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
-    parsed = _parser().parse_args(arguments)
+    parsed = parser().parse_args(arguments)
     try:
         return parsed.run(parsed)
     except BrokenPipeError:
@@ -47,9 +47,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="tfos records", description="TFRecord files.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+def parser() -> argparse.ArgumentParser:
+    """Of the command's line."""
+    whole = argparse.ArgumentParser(prog="tfos records", description="TFRecord files.")
+    commands = whole.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, run: Callable[[Any], int], help: str) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=help, description=help)
@@ -111,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
         )
     made.add_argument("--output-compression", choices=("none", "gzip", "zlib"))
     made.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
-    return parser
+    return whole
 
 
 def _files(parsed: Any) -> list[ListedFile]:

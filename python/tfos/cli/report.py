@@ -17,17 +17,22 @@ from tfos.errors import BadInputError, TfosError
 _FETCH_SECONDS = 60.0
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Runs the command; returns its exit code."""
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Of the command's line."""
+    made = argparse.ArgumentParser(
         prog="tfos report",
         description="Writes the page of a running cluster as one HTML file. Asks for the link that "
         "the driver printed when the cluster started, or reads it from standard input.",
     )
-    parser.add_argument(
+    made.add_argument(
         "-o", "--output", metavar="FILE", default="tfos-report.html", help="default: %(default)s"
     )
-    parsed = parser.parse_args(arguments)
+    return made
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command; returns its exit code."""
+    parsed = parser().parse_args(arguments)
     try:
         html = PageLink.parse(_link()).fetch_report(_FETCH_SECONDS)
         write_whole(parsed.output, html)

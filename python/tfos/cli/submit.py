@@ -126,6 +126,13 @@ def parse(words: list[str]) -> Request:
     return request
 
 
+def options() -> dict[str, bool]:
+    """All options that the usage names, and whether they take a value."""
+    without = _SWITCHES | _OUR_SWITCHES
+    names = re.findall(r"(?<![\w-])--?[a-z][a-z-]*", USAGE)
+    return {name: name not in without for name in dict.fromkeys(names) if name != "--"}
+
+
 def read_properties(path: Path) -> dict[str, str]:
     """A file like spark-defaults.conf; {} where there is none."""
     if not path.is_file():

@@ -13,6 +13,7 @@ from typing import Any
 
 from tfos.base import keys, program_result
 from tfos.base.network import address_to_reach, host_and_port
+from tfos.base.node_output import OutputFollower
 from tfos.base.page import PageLink
 from tfos.base.roles import members_of
 from tfos.cluster import notebook
@@ -26,7 +27,7 @@ from tfos.cluster.launcher import Launcher
 from tfos.cluster.leaving import LeavingWatch
 from tfos.cluster.ledger import Ledger
 from tfos.cluster.plan import ClusterPlan
-from tfos.cluster.progress import Progress
+from tfos.cluster.progress import Progress, Teller
 from tfos.cluster.report import Report
 from tfos.cluster.scraping import ScrapeTarget
 from tfos.cluster.status import NodeStatus
@@ -75,7 +76,6 @@ class Cluster:
         self._jobs = SparkJobs(sc, self.cluster_id)
         self._shut_down = False
         self._wants_results = False
-        self._told: dict[str, Any] = {}  # what the coordinator knows of this driver's work
         self._begun = threading.Event()  # all that follows here is there
         self._ended = threading.Event()
         self._has_tensorboard = request.tensorboard
@@ -89,15 +89,22 @@ class Cluster:
         self._link = PageLink.of(*self.coordinator_address, keys.key_for(self._token, "read"))
         self._report = Report(self._link_from_here())
         progress.say(f"page | {self._link}")
-        show = self._show_progress
+        show = self._show_progress = Teller(
+            progress, self._coordinator, lambda: self._feed.counts()
+        )
         self._feed = ClusterFeed(self._coordinator, settings, self._token, self._jobs, show)
         self._ending = Ending(
             self._coordinator, self._feed, self.input_mode == "spark", settings.stop_grace, show
         )
         self._launcher = Launcher(self._jobs, self._coordinator, show)
         self._scrape_target: ScrapeTarget | None = None
+        self._output: OutputFollower | None = None
         self._begun.set()
         try:
+            if settings.logs == "driver":
+                self._output = OutputFollower(
+                    self._link_from_here(), self._coordinator.nodes, progress.show_output
+                )
             if settings.scrape_directory:
                 self._scrape_target = ScrapeTarget(
                     settings.scrape_directory,
@@ -114,7 +121,8 @@ class Cluster:
                 self.working_dir,
             )
             self._launcher.start(launch_plan, plan.node_count, request.on_driver, plan.profile)
-            self._launcher.wait_until_formed(request.registration_timeout)
+            with progress.waiting():
+                self._launcher.wait_until_formed(request.registration_timeout)
             if request.input_mode == "tensorflow":
                 # Those of nodes have a task to run; the fed ones were warned of before.
                 busy = {node["executor_id"] for node in self._coordinator.nodes()}
@@ -180,7 +188,8 @@ class Cluster:
         for source in sources.values():
             self._feed.learn_schema(source)
         plan = plan_training(sources, epochs, shuffle, cache)
-        self._feed.train(plan, sources, queue, feed_timeout, decimals)
+        with self._progress.waiting():
+            self._feed.train(plan, sources, queue, feed_timeout, decimals)
 
     def inference(
         self,
@@ -247,7 +256,8 @@ class Cluster:
             )
         self._wants_results = True
         if not self._shut_down:
-            unfinished = self._ending.await_training(timeout)
+            with self._progress.waiting():
+                unfinished = self._ending.await_training(timeout)
             if unfinished:
                 raise ClusterTimeoutError(
                     f"the programs did not return within {timeout:g} s: {'; '.join(unfinished)}"
@@ -450,6 +460,8 @@ class Cluster:
             lambda: self._coordinator.finished, self._settings.stop_grace + _END_MARGIN_SECONDS
         )
         self._ended.set()
+        if self._output is not None:
+            self._output.finish()
         if self._scrape_target is not None:
             self._scrape_target.remove()
         failed = self._coordinator.failure is not None
@@ -464,16 +476,6 @@ class Cluster:
             self._jobs.cancel()
             self._launcher.release_executors()
         self._coordinator.close(timeout=self._settings.stop_grace + 10)
-
-    def _show_progress(self, doing: str, *, last: bool = False) -> None:
-        waits = self._coordinator.waits
-        if waits and not last:  # Nobody waits any more at the end.
-            doing = f"{doing}: {waits}"
-        self._progress.show(self._coordinator.nodes(), doing, last=last)
-        activity = {"doing": doing, **self._feed.counts()}
-        if last or activity != self._told:
-            self._told = activity
-            self._coordinator.send("activity", **activity)
 
 
 def _channel(context: Any, plan: ClusterPlan) -> Callable[[], Channel]:

@@ -85,6 +85,7 @@ class Coordinator:
         self._terminated: set[int] = set()
         self._failure: dict[str, Any] | None = None
         self._waits = ""
+        self._progress: dict[str, Any] = {}
         self._formed = False
         self._finished = False
         self._ended = False
@@ -135,6 +136,12 @@ class Coordinator:
         """Which nodes that train wait for others, for people; empty if none does."""
         with self._changed:
             return self._waits
+
+    @property
+    def progress(self) -> dict[str, Any]:
+        """The PROGRESS of docs/formats/control-protocol.md; empty before the first."""
+        with self._changed:
+            return self._progress
 
     def terminated_nodes(self) -> set[int]:
         """Nodes that asked for no more rows."""
@@ -301,6 +308,7 @@ class Coordinator:
                 self._failure = self._failure or event["failure"]
             case "metrics":
                 self._metrics.update({n["node_id"]: n["metrics"] for n in event["nodes"]})
+                self._progress = event.get("progress") or {}
             case "feed_terminated":
                 self._terminated.add(event["node_id"])
             case "waiting":

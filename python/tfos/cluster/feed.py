@@ -17,7 +17,7 @@ from tfos.base import keys
 from tfos.base.roles import SERVICE_JOBS
 from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
 from tfos.cluster.ledger import Ledger
-from tfos.cluster.training import Training
+from tfos.cluster.training import Course, Training
 from tfos.errors import (
     BadInputError,
     ClusterTimeoutError,
@@ -31,7 +31,7 @@ from tfos.feed.tasks import ArrowInferenceFeeder, ArrowTrainFeeder, InferenceFee
 from tfos.settings import Settings
 from tfos.spark import arrow_types, failures, jar, row_order
 from tfos.spark.connect import is_connect
-from tfos.spark.jobs import SparkJobs, pickled_batches
+from tfos.spark.jobs import SparkJob, SparkJobs, pickled_batches
 
 logger = logging.getLogger(__name__)
 
@@ -102,6 +102,7 @@ class ClusterFeed:
         self._turns: dict[str, threading.Lock] = {}  # by queue
         self._epochs: dict[str, int] = {}  # the next of each queue; they count through its life
         self._ledger = Ledger()
+        self._course = Course()
 
     def learn_schema(self, data: Any) -> None:
         """Has pyspark keep the schema of ``data``, should that be a DataFrame of Spark Connect,
@@ -123,6 +124,7 @@ class ClusterFeed:
                 "items_moved": self._ledger.moved,
                 "unit": self._ledger.unit,
                 "cut_short": self._ledger.cut_short,
+                **self._course.fields(),
             }
 
     def cut_short(self) -> None:
@@ -198,7 +200,9 @@ class ClusterFeed:
             else (partial(self._feed_rdd, source))
             for name, source in sources.items()
         }
+        course = self._course = Course.of(plan, self.fed_nodes(), self._ledger.read)
         for job in range(plan.jobs):
+            course.enter(job, self._ledger.read)
             for name, feed in feeds.items():
                 if self.nobody_wants_rows():
                     return
@@ -218,6 +222,7 @@ class ClusterFeed:
                     )
                     raise
                 self._coordinator.send("end_epoch", queue=name, epoch=last)
+        course.enter(plan.jobs, self._ledger.read)
 
     def _turn(self, queue: str) -> threading.Lock:
         """Held by the one that feeds the queue."""
@@ -367,7 +372,7 @@ class ClusterFeed:
             self._coordinator.wait(
                 lambda: job.done or self.nobody_wants_rows(),
                 None,
-                while_waiting=lambda: self._show_progress("feeding"),
+                while_waiting=lambda: self._show_feeding(job),
             )
         finally:
             cancelled = not job.done
@@ -384,6 +389,10 @@ class ClusterFeed:
         if job.error is not None and not self.nobody_wants_rows():
             self._raise_explained(job.error)
         return []
+
+    def _show_feeding(self, job: SparkJob) -> None:
+        self._course.see(job.share_done())
+        self._show_progress("feeding")
 
     def _raise_explained(self, error: Exception) -> None:
         """Raises the cluster's failure if ``error`` came of one, else what the task said."""

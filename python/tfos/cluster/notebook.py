@@ -53,10 +53,10 @@ def _row(node: dict[str, Any]) -> str:
     reported = ", ".join(
         f"{name}={number(value)}"
         for name, value in sorted(metrics.items())
-        if name not in ("step", "loss") and not name.startswith(_OF_THE_FEED)
+        if name not in ("step", "loss", "progress") and not name.startswith(_OF_THE_FEED)
     )
     state = told = node["state"]
-    if state != "running" and node.get("detail"):
+    if node.get("detail"):
         told += f" ({node['detail']})"
     if node.get("leaving"):
         told += f" ({node['leaving']})"

@@ -123,20 +123,26 @@ def start(
             "driver_parameter_servers: executors can't reach a client of Spark Connect, so it runs "
             "no nodes. Leave it out: the parameter servers then run beside executors"
         )
+    if resolved.logs and isinstance(sc, ConnectContext):
+        raise BadInputError(
+            "logs: a client of Spark Connect may not reach the coordinator, which has the nodes' "
+            "output. Leave it out, and run `tfos logs` on the host of the coordinator"
+        )
     payload = _pickled(main, request.args)
     progress = Progress(resolved.progress)
     _say_what_is_encrypted(progress, resolved)
     use_this_python(sc)
     profile = profiles.profile_of_nodes(sc, request.resources, resolved.gpu_count)
     plan = ClusterPlan(request, roles, resolved, payload, profile)
-    slots.wait_for_slots(
-        sc,
-        plan.nodes_to_begin_with - request.on_driver,
-        resolved.slots_timeout,
-        first_executor_timeout=request.registration_timeout,
-        while_waiting=lambda doing: progress.show([], doing),
-        profile=profile,
-    )
+    with progress.waiting():
+        slots.wait_for_slots(
+            sc,
+            plan.nodes_to_begin_with - request.on_driver,
+            resolved.slots_timeout,
+            first_executor_timeout=request.registration_timeout,
+            while_waiting=lambda doing: progress.show([], doing),
+            profile=profile,
+        )
     if request.input_mode == "spark":
         allocation.warn_of_idle_executors(sc)
         warn_of_speculation(sc)

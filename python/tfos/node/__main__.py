@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import faulthandler
+import functools
 import json
 import os
 import socket
@@ -33,10 +34,16 @@ def main() -> int:
     try:
         stacks.serve(link)
         context_arguments = _prepare(link.bootstrap)
-        import_hook.call_after_import("tensorflow", lambda: _prepare_tensorflow(link))
+        import_hook.call_after_import(
+            "tensorflow",
+            lambda: _prepare_tensorflow(link),
+            before=lambda: link.say("importing TensorFlow"),
+        )
+        for package in ("keras", "tf_keras"):
+            import_hook.call_after_import(package, functools.partial(_prepare_keras, link, package))
         source = _start_feed(link)
         step = "import the program"
-        link.send("state", state="starting", detail="importing the program")
+        link.enter("starting", "importing the program")
         import cloudpickle
 
         program, args = cloudpickle.loads(link.payload)
@@ -46,7 +53,7 @@ def main() -> int:
         if not link.bootstrap["node"]["hold_port"]:
             share_port(context)
         step = "run the program"
-        link.send("state", state="running", feed=source.server.endpoint() if source else None)
+        link.enter("running", feed=source.server.endpoint() if source else None)
         result = _call(program, context)
         step = "finish the feed"
         if source is not None:
@@ -127,6 +134,14 @@ def _prepare_tensorflow(link: AgentLink) -> None:
         warnings.warn(
             f"hdfs:// paths don't work in this node: {error}", RuntimeWarning, stacklevel=2
         )
+    link.say("")
+
+
+def _prepare_keras(link: AgentLink, package: str) -> None:
+    """Has ``fit`` say how far it is."""
+    from tfos.keras import reporting
+
+    reporting.prepare(sys.modules[package], link.report_of_keras, link.say)
 
 
 def _leave_group() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 from typing import Any
 
 from tfos import _native
@@ -23,6 +24,10 @@ class AgentLink:
         self.bootstrap: dict[str, Any] = json.loads(self._native.bootstrap)
         self.payload: bytes = self._native.payload
         self._metrics: dict[str, Any] = {}
+        self._of_keras: dict[str, Any] = {}
+        self._state: dict[str, Any] = {}
+        self._doing = ""
+        self._lock = threading.Lock()  # of the four above
 
     @property
     def native(self) -> Any:
@@ -36,6 +41,20 @@ class AgentLink:
     def send(self, message_type: str, **fields: Any) -> None:
         self._native.send(control_message.encode(message_type, **fields))
 
+    def enter(self, state: str, detail: str = "", **fields: Any) -> None:
+        """Says which state the node is in, and what it does there, for people."""
+        with self._lock:
+            self._state = {"state": state, "detail": detail, **fields}
+            self._doing = ""
+            self.send("state", **self._state)
+
+    def say(self, doing: str) -> None:
+        """What the node does now, for people; "": what its state says."""
+        with self._lock:
+            if self._state and doing != self._doing:
+                self._doing = doing
+                self.send("state", **self._state | ({"detail": doing} if doing else {}))
+
     def leaving(self) -> dict[int, str]:
         """Why, by the numbers of the nodes whose executors Spark is about to take away."""
         return self._native.leaving()
@@ -46,15 +65,38 @@ class AgentLink:
     def report(self, metrics: dict[str, Any]) -> None:
         """All of ``metrics`` or, with an error, none: what was reported before stays as it is."""
         readable = {control_message.readable(name): value for name, value in metrics.items()}
-        grown = self._metrics | {name: _json_value(name, value) for name, value in readable.items()}
-        if len(grown) > MOST_METRICS:
-            new = sorted(grown.keys() - self._metrics.keys())
-            raise BadInputError(
-                f"a node reports at most {MOST_METRICS} metrics, and {new[0]!r} would be one more: "
-                "report fewer names, such as the mean of a list instead of each element"
-            )
-        self._metrics = grown
-        self._native.set_metrics(json.dumps(grown))
+        read = {name: _json_value(name, value) for name, value in readable.items()}
+        with self._lock:
+            grown = self._metrics | read
+            if len(grown) > MOST_METRICS:
+                new = sorted(grown.keys() - self._metrics.keys())
+                raise BadInputError(
+                    f"a node reports at most {MOST_METRICS} metrics, and {new[0]!r} would be one "
+                    "more: report fewer names, such as the mean of a list instead of each element"
+                )
+            self._metrics = grown
+            self._send_metrics()
+
+    def report_of_keras(self, metrics: dict[str, Any]) -> None:
+        """What Keras says by itself. The program's own word, by the same name, is the one that
+        counts; what can't be reported is left out."""
+        readable = {}
+        for name, value in metrics.items():
+            try:
+                readable[control_message.readable(name)] = _json_value(name, value)
+            except BadInputError:
+                continue
+        with self._lock:
+            self._of_keras |= readable
+            self._send_metrics()
+
+    def _send_metrics(self) -> None:
+        """Under the lock."""
+        free = MOST_METRICS - len(self._metrics)
+        added = [name for name in self._of_keras if name not in self._metrics][:free]
+        self._native.set_metrics(
+            json.dumps({name: self._of_keras[name] for name in added} | self._metrics)
+        )
 
 
 def _json_value(name: str, value: Any) -> int | float | str:

@@ -215,6 +215,9 @@ class ConnectJobGroup:
         """(tasks running now, tasks in all) as Spark has last said."""
         return self._counts
 
+    def share_done(self) -> float:
+        return 0.0
+
     def _interrupt(self) -> None:
         try:
             self._session.interruptTag(self._group)

@@ -102,6 +102,16 @@ class SparkJob:
         """(tasks running now, tasks in all) as Spark sees them."""
         return self._jobs.task_counts()
 
+    def share_done(self) -> float:
+        """The share of its tasks that have ended, 0 to 1; 0 where Spark does not say.
+
+        Raises nothing: a session that ends says so where its jobs do."""
+        try:
+            return self._jobs.share_done()
+        except Exception as error:
+            logger.debug("Spark does not say how far its job %s is: %s", self.group, error)
+            return 0.0
+
 
 class _ContextJobGroup:
     """The Spark jobs of a thread in a session with a SparkContext."""
@@ -120,16 +130,20 @@ class _ContextJobGroup:
         versions.cancel_jobs(self._sc, self._group)
 
     def task_counts(self) -> tuple[int, int]:
+        stages = self._stages()
+        return sum(one.numActiveTasks for one in stages), sum(one.numTasks for one in stages)
+
+    def share_done(self) -> float:
+        stages = self._stages()
+        total = sum(one.numTasks for one in stages)
+        return sum(one.numCompletedTasks for one in stages) / total if total else 0.0
+
+    def _stages(self) -> list[Any]:
+        """What Spark knows of the stages of these jobs, those that have not begun included."""
         tracker = self._sc.statusTracker()
-        running = total = 0
-        for job_id in tracker.getJobIdsForGroup(self._group):
-            job = tracker.getJobInfo(job_id)
-            for stage_id in job.stageIds if job else ():
-                stage = tracker.getStageInfo(stage_id)
-                if stage:
-                    running += stage.numActiveTasks
-                    total += stage.numTasks
-        return running, total
+        jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(self._group))
+        stages = [tracker.getStageInfo(number) for job in jobs if job for number in job.stageIds]
+        return [stage for stage in stages if stage]
 
 
 def _job_group(sc: SparkContext | ConnectContext, group: str) -> _ContextJobGroup | ConnectJobGroup:

@@ -40,12 +40,10 @@ std::string Number(const json& object, const char* name, int digits = 0) {
   return fmt::format("{:.{}f}", field->get<double>(), digits);
 }
 
-const json& At(const json& object, const char* name, const std::string& key) {
+const json& At(const json& object, const std::string& name) {
   static const json kNothing = json::object();
-  const auto outer = object.find(name);
-  if (outer == object.end() || !outer->is_object()) return kNothing;
-  const auto inner = outer->find(key);
-  return inner != outer->end() && inner->is_object() ? *inner : kNothing;
+  const auto found = object.find(name);
+  return found != object.end() && found->is_object() ? *found : kNothing;
 }
 
 /// A process that has ended has no number.
@@ -62,8 +60,8 @@ std::string Memory(const json& metrics) {
 
 Row RowOf(const json& status, const json& node) {
   const std::string id = Number(node, "node_id");
-  const json& metrics = At(status, "metrics", id);
-  const json& rates = At(status, "rates", id);
+  const json& metrics = At(At(status, "metrics"), id);
+  const json& rates = At(At(status, "rates"), id);
   std::string detail = Text(node, "detail");
   if (detail.size() > kLongestDetail) {
     std::size_t end = kLongestDetail;
@@ -141,9 +139,14 @@ std::string ClusterView::Table(std::size_t most_lines) const {
                                  : has_ended() ? "ended"
                                                : "running",
                                  nodes.size());
-  // Room for the first line, and for one that says what is left out.
-  const std::size_t shown =
-      rows.size() + 1 <= most_lines ? rows.size() : std::max<std::size_t>(most_lines, 3) - 2;
+  if (const std::string progress = Text(At(status_, "progress"), "text"); !progress.empty()) {
+    text += progress + '\n';
+  }
+  // Room for the lines above, and for one that says what is left out.
+  const auto above = static_cast<std::size_t>(std::ranges::count(text, '\n'));
+  const std::size_t shown = rows.size() + above <= most_lines
+                                ? rows.size()
+                                : std::max<std::size_t>(most_lines, above + 2) - above - 1;
   for (std::size_t i = 0; i < shown; ++i) text += Line(rows[i], widths);
   if (shown < rows.size()) text += fmt::format("... and {} more nodes\n", rows.size() - shown);
   if (has_failed()) {

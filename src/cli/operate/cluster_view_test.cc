@@ -51,6 +51,17 @@ TEST(ClusterViewTest, ShowsNodesWithTheirNumbers) {
             "worker:0  h     101  running   120      2.2  15360     288  1.00 GiB\n");
 }
 
+TEST(ClusterViewTest, SaysHowFarTheTrainingIs) {
+  json status = Status(10);
+  status["progress"] = {{"epoch", 2}, {"text", "epoch 2 of 5, 37 %\x1b[2J"}};
+  const auto view = ClusterView::Parse(status.dump());
+  EXPECT_THAT(view->Table(),
+              HasSubstr("cluster c1: running, 10 nodes\nepoch 2 of 5, 37 % [2J\nnode "));
+  const std::string table = view->Table(6);
+  EXPECT_EQ(std::ranges::count(table, '\n'), 6);
+  EXPECT_THAT(table, EndsWith("... and 8 more nodes\n"));
+}
+
 TEST(ClusterViewTest, AScreenFullOfNodesIsCut) {
   const auto view = ClusterView::Parse(Status(10).dump());
   const std::string table = view->Table(6);

@@ -44,9 +44,33 @@ TEST(FailureTextTest, WhatIsNotKnownIsAQuestionMark) {
 TEST(FailureTextTest, TheTracebackComesBeforeTheLog) {
   json failure = NodeFailure();
   failure["log_tail"] = {"one", "two"};
-  EXPECT_THAT(TextOf(failure), testing::EndsWith(": no\nIts last lines:\n  one\n  two"));
+  const std::string where = "\nAll of its output is in the stderr of executor 7 on h.";
+  EXPECT_THAT(TextOf(failure), testing::EndsWith(": no\nIts last lines:\n  one\n  two" + where));
   failure["traceback"] = "Traceback:\n  line\n\n";
-  EXPECT_THAT(TextOf(failure), testing::EndsWith(": no\nRemote traceback:\nTraceback:\n  line"));
+  EXPECT_THAT(TextOf(failure), testing::EndsWith(": no\nRemote traceback:\nTraceback:\n  line\n"
+                                                 "Its last lines:\n  one\n  two" +
+                                                 where));
+  failure["executor_id"] = "driver";
+  EXPECT_THAT(TextOf(failure), testing::EndsWith("  two\nAll of its output is in the driver's."));
+}
+
+TEST(FailureTextTest, ATracebackThatTheNodeHasWrittenStandsOnce) {
+  json failure = NodeFailure();
+  failure["traceback"] = "Traceback:\n  line\nError: x\n";
+  const std::string begin = ": no\nRemote traceback:\nTraceback:\n  line\nError: x\n";
+  failure["log_tail"] = {"one", "Traceback:", "  line", "Error: x", "two", ""};
+  EXPECT_THAT(TextOf(failure), testing::HasSubstr(begin + "Its last lines:\n  one\n  two\nAll"));
+  failure["log_tail"] = {"  line", "Error: x", "two"};
+  EXPECT_THAT(TextOf(failure), testing::HasSubstr(begin + "Its last lines:\n  two\nAll"));
+  failure["log_tail"] = {"Traceback:", "  line", "Error: x", ""};
+  EXPECT_THAT(TextOf(failure), testing::HasSubstr(begin + "All of its output"));
+}
+
+TEST(FailureTextTest, BelowATracebackAreAFewLines) {
+  json failure = NodeFailure();
+  failure["traceback"] = "Traceback:";
+  for (int i = 0; i < 50; ++i) failure["log_tail"].push_back(std::to_string(i));
+  EXPECT_THAT(TextOf(failure), testing::HasSubstr("Its last lines:\n  30\n  31\n"));
 }
 
 TEST(FailureTextTest, AnythingElseIsRefused) {

@@ -210,6 +210,7 @@ class Coordinator final : public ControlService {
       if (cancelled) co_return;
       Apply(roster_->Tick(Now()));
       record_->Sample(Now());
+      record_->Measure(roster_->Views(), Now());
       presence_.Check(Now());
       TellChangedMetrics();
     }
@@ -219,8 +220,10 @@ class Coordinator final : public ControlService {
   void TellChangedMetrics() {
     driver_.SendLatest(MetricsChanged::kType, [this]() -> std::optional<std::string> {
       std::vector<NodeMetrics> metrics = roster_->TakeChangedMetrics();
-      if (metrics.empty()) return std::nullopt;
-      return SerializeMessage(MetricsChanged{std::move(metrics)}) + "\n";
+      // At the end, the progress is news, once.
+      const bool tells_end = roster_->finished() && !std::exchange(end_was_told_, true);
+      if (metrics.empty() && !tells_end) return std::nullopt;
+      return SerializeMessage(MetricsChanged{std::move(metrics), record_->progress()}) + "\n";
     });
   }
 
@@ -365,6 +368,7 @@ class Coordinator final : public ControlService {
                    [&](const Finished&) {
                      LogInfo("every node has ended");
                      // The driver may leave at once, and wants to know how it ended.
+                     record_->Measure(roster_->Views(), Now());
                      TellChangedMetrics();
                      finished_.Open();
                    },
@@ -438,6 +442,7 @@ class Coordinator final : public ControlService {
   std::unordered_map<int, AgentConnection*> connection_of_;
   std::unordered_map<AgentConnection*, int> standing_by_;  // for the node of this number
   std::set<std::string> unknown_types_;
+  bool end_was_told_ = false;
 };
 
 }  // namespace

@@ -74,6 +74,7 @@ HttpAnswer StatusPages::Page(std::string_view target, std::string_view query) co
 std::string StatusPages::StatusJson() const {
   ClusterStatus status = roster_->Snapshot(clock_.Now());
   record_->AddRates(status);
+  status.progress = record_->progress();
   return SerializeStatus(status);
 }
 
@@ -93,10 +94,12 @@ HttpAnswer StatusPages::ReportAnswer() const {
     std::iota(query.nodes.begin(), query.nodes.end(), 0);
   }
   const std::string recent = record_->Json(query, clock_.Now());
+  ClusterStatus status = roster_->Snapshot(clock_.Now());
+  status.progress = record_->progress();
   query.range = History::Range::kWhole;
   return {.content_type = "text/html; charset=utf-8",
           .body = ReportHtml(fmt::format(R"({{"status":{},"recent":{},"whole":{}}})",
-                                         SerializeStatus(roster_->Snapshot(clock_.Now())), recent,
+                                         SerializeStatus(status), recent,
                                          record_->Json(query, clock_.Now())))};
 }
 

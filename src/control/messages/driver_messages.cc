@@ -7,6 +7,7 @@
 #include "control/messages/parts/bootstrap_parts_json.h"
 #include "control/messages/parts/metrics_json.h"
 #include "control/messages/parts/shared_messages_json.h"
+#include "control/messages/progress/run_progress_json.h"
 
 namespace tfos::control {
 
@@ -55,6 +56,11 @@ void Describe(F& f, M& m) {
   f.Required("items_moved", m.items_moved, kCount);
   f.Required("unit", m.unit);
   f.Required("cut_short", m.cut_short);
+  f.Optional("epoch", m.epoch, kCount);
+  f.Optional("epochs", m.epochs, kCount);
+  f.Optional("epoch_fed", m.epoch_fed);
+  f.Optional("items_before", m.items_before, kCount);
+  f.Optional("items_planned", m.items_planned, kCount);
 }
 
 template <typename F, DescribedAs<Listening> M>
@@ -85,6 +91,7 @@ void Describe(F& f, M& m) {
 template <typename F, DescribedAs<MetricsChanged> M>
 void Describe(F& f, M& m) {
   f.Required("nodes", m.nodes);
+  f.Optional("progress", m.progress);
 }
 
 template <typename F, DescribedAs<NodeFeedTerminated> M>

@@ -13,6 +13,7 @@
 #include "control/messages/parts/metrics.h"
 #include "control/messages/parts/node_info.h"
 #include "control/messages/parts/shared_messages.h"
+#include "control/messages/progress/run_progress.h"
 #include "tfos/status.h"
 
 // What the driver and the coordinator tell each other.
@@ -72,6 +73,13 @@ struct Activity {
   std::int64_t items_moved = 0;  ///< Of those, from lost nodes to others.
   std::string unit;              ///< What an item is, for people: "rows", "pickled batches".
   bool cut_short = false;        ///< What some tasks have read is not known.
+  std::int64_t epoch = 0;        ///< That is fed now, of `epochs`; from 1. 0: none is.
+  std::int64_t epochs = 0;
+  double epoch_fed = 0;  ///< The share of it that was fed, as far as that is known.
+  /// What the nodes had begun with before the first of these epochs, and what all of them hold,
+  /// in items. The second is 0 as long as nobody knows it.
+  std::int64_t items_before = 0;
+  std::int64_t items_planned = 0;
 };
 
 struct Exit {
@@ -115,6 +123,7 @@ struct ClusterFailed {
 struct MetricsChanged {
   static constexpr std::string_view kType = "metrics";
   std::vector<NodeMetrics> nodes;
+  RunProgress progress;
 };
 
 struct NodeFeedTerminated {

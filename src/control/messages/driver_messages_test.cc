@@ -19,7 +19,8 @@ std::vector<std::string> Examples<DriverMessage>() {
       R"({"type":"leaving","node_id":1,"reason":"r"})",
       R"({"type":"stop","reason":"r","grace_ms":5000})",
       R"({"type":"fail","node":-1,"step":"launch","message":"m","traceback":"t","log_tail":[],"lost":false})",
-      R"({"type":"activity","doing":"feeding","items_read":7,"items_moved":1,"unit":"rows","cut_short":true})",
+      R"({"type":"activity","doing":"feeding","items_read":7,"items_moved":1,"unit":"rows","cut_short":true,
+          "epoch":2,"epochs":5,"epoch_fed":0.5,"items_before":3,"items_planned":9})",
       R"({"type":"exit"})",
   };
 }
@@ -32,7 +33,9 @@ std::vector<std::string> Examples<CoordinatorEvent>() {
       R"({"type":"node","node":NODE})",
       R"({"type":"formed","nodes":[NODE,NODE]})",
       R"({"type":"failed","failure":FAILURE})",
-      R"({"type":"metrics","nodes":[{"node_id":0,"metrics":{"rows":1,"loss":0.5,"x":"y"}}]})",
+      R"({"type":"metrics","nodes":[{"node_id":0,"metrics":{"rows":1,"loss":0.5,"x":"y"}}],
+          "progress":{"epoch":2,"epochs":5,"step":7,"done":0.5,"left_seconds":1.5,"loss":0.5,"steps_per_second":1.5,
+          "rows_per_second":2.5,"waits":"nodes","nodes":"n","text":"t"}})",
       R"({"type":"feed_terminated","node_id":1})",
       R"({"type":"waiting","reason":"r"})",
       R"({"type":"stop_asked","by":"alice@host-a","timeout_ms":60000})",

@@ -2,6 +2,7 @@
 
 #include "control/messages/parts/metrics_json.h"
 #include "control/messages/parts/node_info_json.h"
+#include "control/messages/progress/run_progress_json.h"
 
 namespace tfos::control {
 
@@ -11,6 +12,7 @@ void Describe(F& f, M& m) {
   f.Required("nodes", m.nodes);
   f.Required("metrics", m.metrics);
   f.Optional("rates", m.rates);
+  f.Optional("progress", m.progress);
   f.Optional("failure", m.failure);
 }
 

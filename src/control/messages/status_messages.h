@@ -8,6 +8,7 @@
 
 #include "control/messages/parts/metrics.h"
 #include "control/messages/parts/node_info.h"
+#include "control/messages/progress/run_progress.h"
 
 // The coordinator's answers over HTTP.
 //
@@ -22,6 +23,8 @@ struct ClusterStatus {
   std::map<std::string, Metrics> metrics;
   /// What counters have grown by in a second lately, by name, and by node id as text.
   std::map<std::string, std::map<std::string, double>> rates;
+  /// How far the training has come.
+  RunProgress progress;
   std::optional<Failure> failure;
 };
 

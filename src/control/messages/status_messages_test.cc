@@ -17,6 +17,7 @@ TEST(StatusMessagesTest, SaysNodesAndMetricsByNode) {
   status.nodes[1].state = NodeState::kRunning;
   status.metrics["1"] = {{"rows", std::int64_t{12}}, {"loss", 0.5}};
   status.rates["1"] = {{"rows", 2.5}};
+  status.progress.epoch = 3;
   const json written = json::parse(SerializeStatus(status));
   EXPECT_EQ(written["cluster_id"], "c");
   ASSERT_EQ(written["nodes"].size(), 2U);
@@ -24,6 +25,8 @@ TEST(StatusMessagesTest, SaysNodesAndMetricsByNode) {
   EXPECT_TRUE(written["nodes"][1]["feed"].is_null());
   EXPECT_EQ(written["metrics"], json({{"1", {{"rows", 12}, {"loss", 0.5}}}}));
   EXPECT_EQ(written["rates"], json({{"1", {{"rows", 2.5}}}}));
+  EXPECT_EQ(written["progress"]["epoch"], 3);
+  EXPECT_TRUE(written["progress"]["epochs"].is_null());
   EXPECT_TRUE(written["failure"].is_null());
 }
 

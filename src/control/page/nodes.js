@@ -10,7 +10,7 @@
   const metric = (name) => (node) => node.metrics[name];
   const metricNow = (name) => (node) => (tfos.hasEnded(node) ? undefined : node.metrics[name]);
   const stateText = (node) => {
-    const why = [node.state === "running" ? "" : node.detail, node.leaving].filter((text) => text).join("; ");
+    const why = [node.detail, node.leaving].filter((text) => text).join("; ");
     return node.state + (why ? ` (${why})` : "");
   };
 

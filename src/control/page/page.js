@@ -68,6 +68,14 @@
     if (board && live) byId("tensorboard").href = `tensorboard/${live.key ? `?key=${live.key}` : ""}`;
   }
 
+  /** How far the training is: the same words as the driver's progress line has. */
+  function drawTraining(progress) {
+    byId("training").hidden = !progress?.text;
+    byId("training-text").textContent = progress?.text || "";
+    byId("training-done").hidden = !known(progress?.done);
+    if (known(progress?.done)) byId("training-done").value = progress.done;
+  }
+
   function drawFailure(failure) {
     byId("failure").hidden = !failure;
     if (!failure) return;
@@ -159,6 +167,7 @@
     byId("save").hidden = !live;
     byId("content").hidden = false;
     drawHeader(status, past);
+    drawTraining(status.progress);
     drawFailure(status.failure);
     drawTiles(status, past);
     nodes.show(status.nodes, past.activity.unit || "rows");

@@ -147,26 +147,6 @@ def test_progress_takes_rows_that_a_program_reports_for_no_rows_of_a_feed(capsys
     assert "rows read" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("queued", "waits"),
-    [
-        (0, "queue 0.0 MB, the node is waiting for rows"),
-        (10e6, "queue 10.0 MB |"),
-        (30e6, "queue 30.0 MB, Spark is waiting for the node"),
-    ],
-)
-def test_progress_tells_which_side_waits(capsys, queued, waits):
-    node = {
-        "job_name": "worker",
-        "task_index": 0,
-        "state": "running",
-        "feed": LISTENING,
-        "metrics": {"rows": 1, "feed_queued_bytes": queued, "feed_memory_bytes": 32e6},
-    }
-    Progress(True).show([node], "feeding")
-    assert waits in capsys.readouterr().err
-
-
 def test_progress_shows_which_of_several_nodes_is_slow(capsys):
     def node(index, rows, queued):
         return {
@@ -199,7 +179,7 @@ def test_the_last_progress_line_has_no_rate_of_a_moment(capsys):
 
     progress = Progress(True)
     progress.show([node(0, 1), node(1, 1)], "feeding")
-    assert capsys.readouterr().err.count("rows/s") == 3
+    assert capsys.readouterr().err.count("rows/s") == 2
     progress.show([node(0, 900), node(1, 100)], "ended", last=True)
     line = capsys.readouterr().err
     assert "1,000 rows read | " in line and "/s" not in line

@@ -16,6 +16,7 @@ class NativeLink:
 
     def __init__(self):
         self.metrics = {}
+        self.sent = []
 
     @classmethod
     def from_environment(cls):
@@ -23,6 +24,9 @@ class NativeLink:
 
     def set_metrics(self, text):
         self.metrics = json.loads(text)
+
+    def send(self, text):
+        self.sent.append(json.loads(text))
 
 
 @pytest.fixture
@@ -43,6 +47,39 @@ def test_known_metrics_are_reported_after_one_too_many(link):
     assert link._native.metrics["m0"] == 0
     link.report({"m0": 7})
     assert link._native.metrics["m0"] == 7 and len(link._native.metrics) == agent_link.MOST_METRICS
+
+
+def test_what_keras_says_does_not_replace_the_programs_word(link):
+    link.report_of_keras({"step": 1, "loss": 0.5, "": 3, "accuracy": 0.25})
+    assert link._native.metrics == {"step": 1, "loss": 0.5, "accuracy": 0.25}
+    link.report({"step": 700})
+    link.report_of_keras({"step": 2, "loss": 0.25})
+    assert link._native.metrics == {"step": 700, "loss": 0.25, "accuracy": 0.25}
+    link.report({f"m{index}": index for index in range(agent_link.MOST_METRICS - 1)})
+    assert len(link._native.metrics) == agent_link.MOST_METRICS
+    link.report_of_keras({"more": 1})
+    assert "more" not in link._native.metrics and link._native.metrics["step"] == 700
+
+
+def test_what_a_node_does_is_said_once_and_then_its_state_again(link):
+    link.say("importing TensorFlow")
+    assert link._native.sent == [], "it has no state yet"
+    link.enter("starting", "importing the program")
+    for doing in ("importing TensorFlow", "importing TensorFlow", "", ""):
+        link.say(doing)
+    link.enter("running", feed={"port": 1})
+    link.say("first step (tracing)")
+    link.say("")
+    running = {"type": "state", "state": "running", "feed": {"port": 1}}
+    starting = {"type": "state", "state": "starting"}
+    assert link._native.sent == [
+        starting | {"detail": "importing the program"},
+        starting | {"detail": "importing TensorFlow"},
+        starting | {"detail": "importing the program"},
+        running | {"detail": ""},
+        running | {"detail": "first step (tracing)"},
+        running | {"detail": ""},
+    ]
 
 
 def test_a_bad_metric_leaves_the_others_as_they_are(link):

@@ -12,6 +12,7 @@
 #include "base/time/deadline.h"
 #include "control/coordinator/history/event_log.h"
 #include "control/coordinator/history/history.h"
+#include "control/coordinator/history/run_meter.h"
 #include "control/messages/driver_messages.h"
 #include "control/messages/parts/metrics.h"
 #include "control/messages/status_messages.h"
@@ -44,6 +45,12 @@ class RunRecord {
   void Update(int node_id, const Metrics& metrics) { history_.Update(node_id, metrics); }
   /// To be called in each interval.
   void Sample(Clock::TimePoint now) { history_.Sample(Since(now)); }
+  /// After a sample, and at the end.
+  void Measure(const std::vector<NodeView>& nodes, Clock::TimePoint now) {
+    progress_ = meter_.Measure(nodes, history_, activity_, Since(now));
+  }
+  /// As it was measured last.
+  const RunProgress& progress() const { return progress_; }
 
   /// An object of JSON, as docs/formats/control-protocol.md has it.
   std::string Json(const HistoryQuery& query, Clock::TimePoint now) const;
@@ -61,6 +68,8 @@ class RunRecord {
   History history_;
   EventLog events_;
   Activity activity_;
+  RunMeter meter_;
+  RunProgress progress_;
   std::map<std::string, std::int64_t> epochs_fed_;  // by queue
 };
 

@@ -103,7 +103,10 @@ Effects Roster::SetState(int node_id, const StateReport& report, TimePoint now) 
   if (report.state == NodeState::kDone) return Finish(node_id, now);
   node->heard = now;
   // A report can be overtaken by what the driver asked for; what it says beyond the state is news.
-  node->info.detail = report.detail;
+  const bool overtaken =
+      node->info.state == NodeState::kDraining && report.state == NodeState::kRunning;
+  const bool says_nothing = overtaken && report.detail.empty();
+  node->info.detail = says_nothing ? node->detail_of_state : report.detail;
   if (report.pid != 0) node->info.pid = report.pid;
   if (report.feed.has_value()) node->info.feed = report.feed;
   if (report.tensorboard.has_value()) node->info.tensorboard = report.tensorboard;
@@ -364,7 +367,7 @@ bool Roster::Become(Node& node, NodeState state, std::string detail, TimePoint n
                     Effects& effects) {
   if (!MayBecome(node.info.state, state)) return false;
   node.info.state = state;
-  node.info.detail = std::move(detail);
+  node.info.detail = node.detail_of_state = std::move(detail);
   node.since = now;
   effects.push_back(TellDriver{NodeChanged{Info(node, now)}});
   return true;
@@ -394,6 +397,13 @@ ClusterStatus Roster::Snapshot(TimePoint now) const {
     status.metrics[std::to_string(node.info.node_id)] = node.metrics.values();
   status.failure = failure_;
   return status;
+}
+
+std::vector<NodeView> Roster::Views() const {
+  std::vector<NodeView> views;
+  views.reserve(nodes_.size());
+  for (const Node& node : nodes_) views.push_back({&node.info, &node.metrics.values()});
+  return views;
 }
 
 StartNode Roster::Start(int node_id) const {

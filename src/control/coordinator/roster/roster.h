@@ -21,6 +21,7 @@
 #include "control/messages/parts/metrics.h"
 #include "control/messages/parts/node_info.h"
 #include "control/messages/parts/shared_messages.h"
+#include "control/messages/progress/node_view.h"
 #include "control/messages/status_messages.h"
 #include "tfos/status.h"
 
@@ -122,6 +123,8 @@ class Roster {
   }
   std::vector<NodeInfo> Nodes(TimePoint now) const;
   ClusterStatus Snapshot(TimePoint now) const;
+  /// Until something of the roster changes.
+  std::vector<NodeView> Views() const;
   /// The `start` of a node without the parts that all nodes share (`SharedStart`).
   StartNode Start(int node_id) const;
   /// Cluster specification, number of workers and nodes: the same in every node's `start`.
@@ -139,7 +142,8 @@ class Roster {
     bool connected = false;   // its agent is there, and its node may still run
     bool feed_ended = false;  // it wants no more rows
     TimePoint since;          // of the state
-    TimePoint heard;          // the last sign of life
+    std::string detail_of_state;
+    TimePoint heard;  // the last sign of life
     LatestMetrics metrics;
     int losses = 0;
     bool told_to_stop = false;  // it alone, and not its cluster

@@ -181,6 +181,8 @@ TEST_F(RosterTest, AStateReportThatComesTooLateStillBringsItsNews) {
   EXPECT_EQ(node.pid, 77);
   EXPECT_EQ(node.feed->port, 9);
   EXPECT_EQ(node.detail, "epoch 3");
+  roster_.SetState(1, State(kRunning), clock_.Now());
+  EXPECT_EQ(roster_.Nodes(clock_.Now())[1].detail, "finishing: no more rows will come");
 }
 
 TEST_F(RosterTest, AnAgentCannotPlayWithNodesThatAreOver) {

@@ -21,7 +21,7 @@ struct KnownMetric {
   std::string_view help;  ///< For people, in a few words.
 };
 
-/// All of them: those that feed, agent, coordinator and parameter servers report, and two that
+/// All of them: those that feed, agent, coordinator and parameter servers report, and those that
 /// programs do. Every other name is a program's, and its number is a gauge. A name of here is in
 /// docs/metrics.md, too. What reports one takes it through KnownName. Those in Python
 /// and on the page are checked by tests/python/repository/test_metric_names.py.
@@ -31,6 +31,8 @@ inline constexpr std::array kKnownMetrics = {
     // Of the program.
     KnownMetric{"step", MetricKind::kCounter, true, "steps of the program"},
     KnownMetric{"epoch", MetricKind::kGauge, true, "the epoch that the program is in"},
+    KnownMetric{"epochs", MetricKind::kGauge, false, "the epochs that there will be"},
+    KnownMetric{"progress", MetricKind::kGauge, false, "the share of the training that is done"},
     // Of the feed.
     KnownMetric{"rows", MetricKind::kCounter, true, "rows that the program has read"},
     KnownMetric{"batches", MetricKind::kCounter, true, "batches that the program has read"},

@@ -85,12 +85,20 @@ def test_shows_nodes_curves_and_events(small):
         items_moved=0,
         unit="rows",
         cut_short=False,
+        epoch=2,
+        epochs=4,
+        items_before=0,
+        items_planned=1536,
     )
     small.coordinator.send("end_epoch", queue="input", epoch=1)
     with browser() as driver:
         driver.get(small.link)
         wait_for(lambda: "feeding" in text_of(driver, "#doing"), "what the driver is at")
         wait_for(lambda: charts(driver), "curves")
+        training = "epoch 2 of 4, step 3, 50 %"
+        wait_for(lambda: training in text_of(driver, "#training-text"), "how far the training is")
+        bar = driver.find_element(By.CSS_SELECTOR, "#training-done")
+        assert float(bar.get_attribute("value")) == 0.5
         assert charts(driver)[:3] == ["loss", "accuracy", "rows"]
         assert {"waits", "feed_queued_bytes", "step", "cpu_seconds", "rss_bytes"} <= {
             *charts(driver)

@@ -1,0 +1,165 @@
+"""What nodes write, brought to the driver: ``spark.tfos.logs=driver``."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tfos.base.page import PageLink
+from tfos.errors import TfosError
+
+logger = logging.getLogger(__name__)
+
+_INTERVAL_SECONDS = 1.0
+_FETCH_SECONDS = 30.0
+#: Of one node: so many lines at once, and so many a second from then on.
+_MOST_LINES = 200
+_LINES_PER_SECOND = 20.0
+_MOST_CHARACTERS = 2000
+#: Moves a terminal's cursor, or colors what follows.
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|.)")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+class LineLimit:
+    """How many lines of one node are shown.
+
+    Owner and lifetime: a value. Threads: one at a time. clock: in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self._clock = clock
+        self._free = float(_MOST_LINES)
+        self._last = clock()
+        self._left_out = 0
+
+    def take(self, lines: list[str]) -> tuple[int, list[str]]:
+        """How many lines were left out before the ones that are shown, and those: the latest."""
+        now = self._clock()
+        self._free = min(_MOST_LINES, self._free + (now - self._last) * _LINES_PER_SECOND)
+        self._last = now
+        shown = min(len(lines), int(self._free))
+        self._free -= shown
+        self._left_out += len(lines) - shown
+        if not shown:
+            return 0, []
+        left_out, self._left_out = self._left_out, 0
+        return left_out, lines[-shown:]
+
+    def left_out(self) -> int:
+        """That no one has been told of. They are told of then."""
+        left_out, self._left_out = self._left_out, 0
+        return left_out
+
+
+def shown_line(line: str) -> str:
+    """A line as it looks where it was written: a progress bar writes over itself."""
+    parts = [part for part in line.split("\r") if part.strip()]
+    text = _CONTROL.sub("", _ESCAPE.sub("", parts[-1] if parts else ""))
+    return f"{text[:_MOST_CHARACTERS]} ..." if len(text) > _MOST_CHARACTERS else text
+
+
+class NodeOutput:
+    """The output of one node: what was told of it, and what is shown.
+
+    Owner and lifetime: the one who follows it. Threads: one at a time.
+    """
+
+    def __init__(self, name: str, agent_pid: Any, clock: Callable[[], float]):
+        self.agent_pid = agent_pid
+        self.position = 0
+        self.ended = False
+        self._name = name
+        self._limit = LineLimit(clock)
+        self._rest = ""  # of a line that has no end yet
+
+    def take(self, answer: dict[str, Any]) -> list[str]:
+        """The lines to show of an ``answer`` of docs/formats/control-protocol.md."""
+        shown = []
+        if answer["from"] > self.position:
+            shown.append(f"... {answer['from'] - self.position:,} bytes are left out ...")
+            self._rest = ""
+        self.position, self.ended = answer["next"], answer["ended"]
+        *whole, self._rest = (self._rest + answer["text"]).split("\n")
+        if self.ended and self._rest:
+            whole.append(self._rest)
+        left_out, lines = self._limit.take([shown_line(line) for line in whole])
+        if self.ended:
+            left_out += self._limit.left_out()
+        if left_out:
+            shown.append(self._gap(left_out))
+        return [f"{self._name} | {line}" for line in [*shown, *lines]]
+
+    def _gap(self, left_out: int) -> str:
+        lines = "line is" if left_out == 1 else "lines are"
+        return f"... {left_out:,} {lines} left out: the executor's log has all of them ..."
+
+
+class OutputFollower:
+    """Shows what nodes write, as ``tfos logs -f`` gets it: from their agents, through the
+    coordinator.
+
+    Owner and lifetime: the cluster, which calls ``finish`` before the coordinator ends. Threads:
+    one of its own asks for every node in turn; ``finish`` may be called from any.
+    Errors: none; a coordinator that does not answer is asked again.
+    """
+
+    def __init__(
+        self,
+        link: PageLink,
+        nodes: Callable[[], list[dict[str, Any]]],
+        show: Callable[[list[str]], None],
+    ):
+        """nodes: all of them, as NODEs. show: takes lines."""
+        self._link = link
+        self._nodes = nodes
+        self._show = show
+        self._outputs: dict[int, NodeOutput] = {}
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tfos-output", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """The nodes have ended: shows the last that they have written."""
+        self._ending.set()
+        self._thread.join(_FETCH_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            over = False
+            while not over:
+                over = self._ending.wait(_INTERVAL_SECONDS)
+                self._look()
+        except Exception as error:  # a thread's boundary, and the training is worth more
+            logger.warning("the output of the nodes is not shown any more: %s", error)
+
+    def _look(self) -> None:
+        try:
+            for node in self._nodes():
+                self._look_at(node)
+        except TfosError as error:
+            logger.info("no output of the nodes: %s", error)
+
+    def _look_at(self, node: dict[str, Any]) -> None:
+        if node["state"] == "expected":
+            return
+        node_id = node["node_id"]
+        output = self._outputs.get(node_id)
+        # Another one may have come in its place.
+        if output is None or output.agent_pid != node["agent_pid"]:
+            name = f"{node['job_name']}:{node['task_index']}"
+            output = NodeOutput(name, node["agent_pid"], time.monotonic)
+            self._outputs[node_id] = output
+        # As much as there is: an answer has 256 KiB at most.
+        while not output.ended:
+            before = output.position
+            answer = self._link.fetch_output(node_id, before, _FETCH_SECONDS)
+            lines = output.take(answer) if answer else []
+            if lines:
+                self._show(lines)
+            if output.position == before:
+                return

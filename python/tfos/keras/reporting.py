@@ -1,0 +1,184 @@
+"""How far ``fit`` has come: what Keras's models report by themselves, without a line of the
+program's.
+
+:func:`prepare` has each ``fit`` of a package, Keras 3 or legacy Keras, get one more callback.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tfos.keras.callback import Callback
+
+#: Between two reports of steps; a heartbeat carries the latest.
+_INTERVAL_SECONDS = 0.5
+#: What the logs of a model may not be called, as the names have a meaning of their own.
+_TAKEN = frozenset({"step", "epoch", "epochs", "progress"})
+_MOST_LOGS = 16
+_FIRST_STEP = "first step (tracing)"
+#: Those that calculate leave a text out.
+_UNKNOWN = "unknown"
+
+#: What takes the numbers of a model, and what takes a few words about what it does.
+Report = Callable[[dict[str, Any]], None]
+Say = Callable[[str], None]
+
+
+def prepare(package: Any, report: Report, say: Say) -> None:
+    """Has models of ``package`` report from now on."""
+    trainer = next(kind for kind in package.Model.__mro__ if "fit" in vars(kind))
+    plain = trainer.fit
+    if hasattr(plain, "reports_to_tfos"):
+        return
+    signature = inspect.signature(plain)
+    count = Count()
+
+    @functools.wraps(plain)
+    def fit(self: Any, *arguments: Any, **options: Any) -> Any:
+        given = signature.bind(self, *arguments, **options)
+        callbacks = given.arguments.get("callbacks")
+        # A model that has a training function has traced it before.
+        traces = getattr(self, "train_function", None) is None
+        ours = Reporting(report, say if traces else _say_nothing, count)
+        if isinstance(callbacks, package.callbacks.CallbackList):
+            # It has told its callbacks already what it knows.
+            ours.set_params(callbacks.params)
+            callbacks.callbacks[:] = [*_without_ours(callbacks.callbacks), ours]
+        elif isinstance(callbacks, (list, tuple)):
+            given.arguments["callbacks"] = [*_without_ours(callbacks), ours]
+        else:
+            given.arguments["callbacks"] = [ours] if callbacks is None else [callbacks, ours]
+        try:
+            return plain(*given.args, **given.kwargs)
+        finally:
+            ours.end()
+
+    fit.reports_to_tfos = True  # type: ignore[attr-defined]
+    trainer.fit = fit
+
+
+def _say_nothing(doing: str) -> None:
+    pass
+
+
+def _without_ours(callbacks: Any) -> list[Any]:
+    return [each for each in callbacks if not isinstance(each, Reporting)]
+
+
+class Count:
+    """Steps of all models of a process. Threads: any."""
+
+    def __init__(self) -> None:
+        self._steps = 0
+        self._lock = threading.Lock()
+
+    def add(self, steps: int) -> int:
+        """How many there are then."""
+        with self._lock:
+            self._steps += steps
+            return self._steps
+
+
+class Reporting(Callback):
+    """Reports epochs, steps, the share that is done, and the logs.
+
+    How many steps an epoch has Keras knows at the beginning, or this learns it of the epochs before
+    (the last of them, as they may differ).
+
+    Owner and lifetime: one ``fit``. Threads: any, as Keras may call it from others than the one
+    that trains.
+    """
+
+    #: Keras 3 need not wait for the values of each step because of it.
+    async_safe = True
+    #: Nor need legacy Keras, where TensorFlow's parameter servers allow no other callbacks.
+    _supports_tf_logs = True
+
+    def __init__(
+        self, report: Report, say: Say, count: Count, clock: Callable[[], float] = time.monotonic
+    ):
+        self._report = report
+        self._say = say
+        self._count = count
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._epoch = 0
+        self._of_epoch = 0  # steps that it has had
+        self._steps: int | None = None  # of an epoch
+        self._last = -math.inf
+        self._waits_for_first = False
+        self.params: Any = None
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._waits_for_first = True
+        self._steps = (self.params or {}).get("steps")
+        self._say(_FIRST_STEP)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        with self._lock:
+            self._epoch, self._of_epoch = epoch, 0
+        self._tell({}, now=True)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        with self._lock:
+            # With steps_per_execution one call is several steps. Calls may overtake each other.
+            taken = max(0, batch + 1 - self._of_epoch)
+            self._of_epoch += taken
+            first, self._waits_for_first = self._waits_for_first, False
+        self._count.add(taken)
+        if first:
+            self._say("")
+        self._tell(logs, now=first)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        with self._lock:
+            self._steps = self._of_epoch or self._steps
+            self._epoch, self._of_epoch = epoch + 1, 0
+        self._tell(logs, now=True)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self._tell({}, now=True, ended=True)
+
+    def end(self) -> None:
+        """``fit`` has ended, however it did."""
+        self._say("")
+
+    def _tell(self, logs: Any, *, now: bool, ended: bool = False) -> None:
+        with self._lock:
+            if not now and self._clock() - self._last < _INTERVAL_SECONDS:
+                return
+            self._last = self._clock()
+            epochs = (self.params or {}).get("epochs") or 0
+            done: float | None = None
+            if epochs and self._steps:
+                within = min(1.0, self._of_epoch / self._steps)
+                done = min(1.0, (self._epoch + within) / epochs)
+            if ended:
+                done = 1.0  # Maybe early, by a callback of the program.
+            # What is left out keeps the value that it had, in a ``fit`` before perhaps.
+            told = {"step": self._count.add(0), "progress": _UNKNOWN if done is None else done}
+            if epochs:
+                told |= {"epoch": min(self._epoch + 1, epochs), "epochs": epochs}
+            # Under the lock, so that the latest comes last.
+            self._report(told | _numbers(logs))
+
+
+def _numbers(logs: Any) -> dict[str, float]:
+    """What can be reported of the logs."""
+    numbers: dict[str, float] = {}
+    for name, value in (logs or {}).items():
+        if len(numbers) == _MOST_LOGS:
+            break
+        try:
+            number = float(value)
+        except (AttributeError, TypeError, ValueError):
+            continue  # A metric of the program's own may be anything.
+        if isinstance(name, str) and name and name not in _TAKEN:
+            numbers[name] = number
+    return numbers

@@ -1,0 +1,172 @@
+#include "control/coordinator/history/run_meter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "base/format.h"
+#include "control/messages/parts/metric_names.h"
+
+namespace tfos::control {
+namespace {
+
+using Nodes = std::vector<NodeView>;
+
+std::optional<double> NumberOf(const NodeView& node, const char* name) {
+  const auto found = node.metrics->find(name);
+  if (found == node.metrics->end()) return std::nullopt;
+  std::optional<double> number;
+  if (const auto* real = std::get_if<double>(&found->second)) number = *real;
+  if (const auto* whole = std::get_if<std::int64_t>(&found->second)) {
+    number = static_cast<double>(*whole);
+  }
+  return number.has_value() && std::isfinite(*number) ? number : std::nullopt;
+}
+
+std::vector<double> NumbersOf(const Nodes& nodes, const char* name) {
+  std::vector<double> numbers;
+  for (const NodeView& node : nodes) {
+    if (const auto number = NumberOf(node, name)) numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+std::vector<double> RatesOf(const Nodes& nodes, const History& history, const char* name) {
+  std::vector<double> rates;
+  for (const NodeView& node : nodes) {
+    if (const auto rate = history.Rate(name, node.info->node_id)) rates.push_back(*rate);
+  }
+  return rates;
+}
+
+std::optional<double> Least(const std::vector<double>& numbers) {
+  if (numbers.empty()) return std::nullopt;
+  return *std::ranges::min_element(numbers);
+}
+
+std::optional<double> Sum(const std::vector<double>& numbers) {
+  if (numbers.empty()) return std::nullopt;
+  double sum = 0;
+  for (const double number : numbers) sum += number;
+  return sum;
+}
+
+std::optional<double> Mean(const std::vector<double>& numbers) {
+  const std::optional<double> sum = Sum(numbers);
+  if (!sum.has_value()) return std::nullopt;
+  return *sum / static_cast<double>(numbers.size());
+}
+
+std::optional<std::int64_t> Whole(std::optional<double> number) {
+  constexpr double kMost = 9e18;
+  if (!number.has_value() || !(std::abs(*number) < kMost)) return std::nullopt;
+  return static_cast<std::int64_t>(*number);
+}
+
+/// Those that say how far training is: the ones that run. At the end those that came to it, if any
+/// did.
+Nodes Telling(const Nodes& training) {
+  const auto those = [&](const auto& fits) {
+    Nodes some;
+    std::ranges::copy_if(training, std::back_inserter(some),
+                         [&](const NodeView& node) { return fits(node.info->state); });
+    return some;
+  };
+  if (Nodes run = those([](NodeState state) { return !IsFinal(state); }); !run.empty()) return run;
+  if (Nodes done = those([](NodeState state) { return state == NodeState::kDone; });
+      !done.empty()) {
+    return done;
+  }
+  return training;
+}
+
+/// What most of the nodes do that do not train: "importing TensorFlow", or "2 of 3 nodes: ...".
+std::string DoingOf(const Nodes& nodes) {
+  std::map<std::string_view, std::size_t> count;
+  for (const NodeView& node : nodes) {
+    const NodeState state = node.info->state;
+    const bool tells = state == NodeState::kRegistered || state == NodeState::kRunning;
+    if (tells && !node.info->detail.empty()) ++count[node.info->detail];
+  }
+  const auto most =
+      std::ranges::max_element(count, {}, [](const auto& entry) { return entry.second; });
+  if (most == count.end()) return "";
+  if (most->second == nodes.size()) return std::string(most->first);
+  return fmt::format("{} of {} nodes: {}", most->second, nodes.size(), most->first);
+}
+
+/// By what the driver knows of the rows that it feeds.
+std::optional<double> ShareFed(const Nodes& training, const Activity& activity) {
+  if (activity.items_planned <= 0 && activity.epochs > 0 && activity.epoch_fed > 0) {
+    return (static_cast<double>(activity.epoch - 1) + activity.epoch_fed) /
+           static_cast<double>(activity.epochs);
+  }
+  if (activity.items_planned <= 0) return std::nullopt;
+  double begun = -static_cast<double>(activity.items_before);
+  for (const NodeView& node : training) {
+    begun += NumberOf(node, KnownName("items_delivered")).value_or(0) -
+             NumberOf(node, KnownName("items_unread")).value_or(0) +
+             NumberOf(node, KnownName("items_replayed")).value_or(0);
+  }
+  return begun / static_cast<double>(activity.items_planned);
+}
+
+std::string WhoWaits(const Nodes& telling, const History& history, const Activity& activity) {
+  // What one that stands still holds up says nothing about the others, nor about Spark.
+  const bool stands_still = std::ranges::any_of(
+      NumbersOf(telling, KnownName("seconds_without_answer")), [](double s) { return s > 0; });
+  if (stands_still || !activity.doing.starts_with("feeding")) return "";
+  const auto mostly = [&](const char* name) {
+    return Mean(RatesOf(telling, history, name)).value_or(0) >= RunMeter::kMostly;
+  };
+  if (mostly(KnownName("feed_node_wait_seconds"))) return "nodes";
+  if (mostly(KnownName("feed_feeder_wait_seconds"))) return "spark";
+  return "";
+}
+
+}  // namespace
+
+RunProgress RunMeter::Measure(const Nodes& nodes, const History& history, const Activity& activity,
+                              std::chrono::milliseconds now) {
+  Nodes training;
+  std::ranges::copy_if(nodes, std::back_inserter(training),
+                       [](const NodeView& node) { return node.info->rank >= 0; });
+  const Nodes telling = Telling(training);
+  RunProgress progress;
+  progress.epoch = Whole(Least(NumbersOf(telling, KnownName("epoch"))));
+  progress.epochs = Whole(Least(NumbersOf(telling, KnownName("epochs"))));
+  if (!progress.epoch.has_value() && activity.epochs > 0) {
+    progress.epoch = activity.epoch;
+    progress.epochs = activity.epochs;
+  }
+  progress.step = Whole(Least(NumbersOf(telling, KnownName("step"))));
+  progress.done = Least(NumbersOf(telling, KnownName("progress")));
+  if (!progress.done.has_value()) progress.done = ShareFed(training, activity);
+  if (progress.done.has_value()) progress.done = std::clamp(*progress.done, 0.0, 1.0);
+  progress.loss = Mean(NumbersOf(telling, "loss"));
+  share_.Take(progress.done, now);
+  const bool over =
+      std::ranges::all_of(training, [](const NodeView& node) { return IsFinal(node.info->state); });
+  if (!over) {
+    Nodes fed;
+    std::ranges::copy_if(telling, std::back_inserter(fed),
+                         [](const NodeView& node) { return node.info->feed.has_value(); });
+    progress.steps_per_second = Mean(RatesOf(telling, history, KnownName("step")));
+    progress.rows_per_second = Sum(RatesOf(fed, history, KnownName("rows")));
+    progress.waits = WhoWaits(fed, history, activity);
+    progress.nodes = DoingOf(telling);
+    const auto left = share_.Left();
+    if (left.has_value() && *progress.done < 1) progress.left_seconds = left->count();
+  }
+  progress.text = ProgressText(progress);
+  return progress;
+}
+
+}  // namespace tfos::control

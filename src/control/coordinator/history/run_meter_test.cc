@@ -1,0 +1,149 @@
+#include "control/coordinator/history/run_meter.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <limits>
+#include <string>
+
+namespace tfos::control {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// Two nodes that train and one that serves them, with a clock that the test moves.
+class RunMeterTest : public testing::Test {
+ protected:
+  RunMeterTest() : nodes_(3), metrics_(3), history_(3, milliseconds(1000)) {
+    for (int id = 0; id < 3; ++id) {
+      NodeInfo& node = nodes_[static_cast<std::size_t>(id)];
+      node.node_id = id;
+      node.rank = id - 1;  // The first does not train.
+      node.state = NodeState::kRunning;
+      if (id > 0) node.feed.emplace();
+    }
+    activity_.doing = "feeding";
+  }
+
+  RunProgress Look(seconds after = seconds(1)) {
+    now_ += after;
+    std::vector<NodeView> views;
+    for (std::size_t id = 0; id < nodes_.size(); ++id) {
+      history_.Update(static_cast<int>(id), metrics_[id]);
+      views.push_back({&nodes_[id], &metrics_[id]});
+    }
+    history_.Sample(now_);
+    return meter_.Measure(views, history_, activity_, now_);
+  }
+
+  std::vector<NodeInfo> nodes_;
+  std::vector<Metrics> metrics_;
+  Activity activity_;
+
+ private:
+  History history_;
+  RunMeter meter_;
+  milliseconds now_{0};
+};
+
+TEST_F(RunMeterTest, BeforeAnythingIsReportedNothingIsKnown) { EXPECT_EQ(Look().text, ""); }
+
+TEST_F(RunMeterTest, TheOneThatIsBehindSaysHowFarAllAre) {
+  metrics_[1] = {{"epoch", std::int64_t{2}},
+                 {"epochs", std::int64_t{5}},
+                 {"step", std::int64_t{30}},
+                 {"progress", 0.3},
+                 {"loss", 0.5},
+                 {"rows", std::int64_t{0}}};
+  metrics_[2] = {{"epoch", std::int64_t{3}},
+                 {"epochs", std::int64_t{5}},
+                 {"step", std::int64_t{41}},
+                 {"progress", 0.41},
+                 {"loss", 0.25},
+                 {"rows", std::int64_t{0}}};
+  metrics_[0] = {{"epoch", std::int64_t{1}}, {"step", std::int64_t{1}}};
+  EXPECT_EQ(Look().text, "epoch 2 of 5, step 30, 30 %, loss 0.3750");
+  for (int second = 1; second <= 10; ++second) {
+    for (const std::size_t id : {1U, 2U}) {
+      metrics_[id]["rows"] = std::int64_t{500 * second};
+      metrics_[id]["step"] = std::int64_t{100 + second};
+      metrics_[id]["progress"] = 0.3 + 0.01 * second;
+    }
+    Look();
+  }
+  const RunProgress progress = Look(seconds(0));
+  ASSERT_TRUE(progress.left_seconds.has_value());
+  EXPECT_NEAR(*progress.left_seconds, 60, 1);
+  EXPECT_NEAR(progress.rows_per_second.value(), 1000, 1);
+  EXPECT_NEAR(progress.steps_per_second.value(), 1, 0.01);
+}
+
+TEST_F(RunMeterTest, WithoutAWordOfTheProgramTheDriversCountsSayIt) {
+  activity_.epoch = 2;
+  activity_.epochs = 4;
+  metrics_[1] = {{"items_delivered", std::int64_t{150}}, {"items_unread", std::int64_t{50}}};
+  metrics_[2] = {{"items_delivered", std::int64_t{100}}, {"items_replayed", std::int64_t{100}}};
+  EXPECT_EQ(Look().text, "epoch 2 of 4") << "nobody knows how much an epoch is";
+  activity_.epoch_fed = 0.5;
+  EXPECT_EQ(Look().text, "epoch 2 of 4, 37 %") << "Spark says how much of it was fed";
+  activity_.items_before = 100;
+  activity_.items_planned = 400;
+  EXPECT_EQ(Look().text, "epoch 2 of 4, 50 %");
+  // What the program says comes first.
+  metrics_[1]["progress"] = 0.75;
+  metrics_[1]["epoch"] = std::int64_t{7};
+  EXPECT_EQ(Look().text, "epoch 7, 75 %");
+}
+
+TEST_F(RunMeterTest, SaysWhatNodesDoThatDoNotTrain) {
+  nodes_[1].detail = nodes_[2].detail = "importing TensorFlow";
+  nodes_[0].detail = "serving";
+  EXPECT_EQ(Look().text, "importing TensorFlow");
+  nodes_[1].detail = "";
+  metrics_[1] = {{"step", std::int64_t{5}}};
+  EXPECT_EQ(Look().text, "step 5, 1 of 2 nodes: importing TensorFlow");
+  nodes_[2].state = NodeState::kDraining;
+  EXPECT_EQ(Look().text, "step 5, 0.0 steps/s");
+}
+
+TEST_F(RunMeterTest, NamesTheSideThatWaitsMostOfTheTimeWhileRowsAreFed) {
+  const auto waits = [&](const char* side, double of_each_second) {
+    for (const char* name : {"feed_node_wait_seconds", "feed_feeder_wait_seconds"}) {
+      for (const std::size_t id : {1U, 2U}) metrics_[id][name] = 0.0;
+    }
+    Look(seconds(100));
+    for (const std::size_t id : {1U, 2U}) metrics_[id][side] = of_each_second * 10;
+    return Look(seconds(10)).waits;
+  };
+  EXPECT_EQ(waits("feed_node_wait_seconds", 0.9), "nodes");
+  EXPECT_EQ(waits("feed_feeder_wait_seconds", 0.6), "spark");
+  EXPECT_EQ(waits("feed_node_wait_seconds", 0.3), "");
+  metrics_[2]["seconds_without_answer"] = std::int64_t{4};
+  EXPECT_EQ(waits("feed_node_wait_seconds", 0.9), "");
+  metrics_[2]["seconds_without_answer"] = std::int64_t{0};
+  activity_.doing = "between feeds";
+  EXPECT_EQ(waits("feed_node_wait_seconds", 0.9), "");
+}
+
+TEST_F(RunMeterTest, TheEndIsThatOfTheNodesThatCameToIt) {
+  metrics_[1] = {{"progress", 1.0}, {"step", std::int64_t{9}}};
+  metrics_[2] = {{"progress", 0.2}, {"step", std::int64_t{2}}};
+  nodes_[1].state = NodeState::kDone;
+  nodes_[2].state = NodeState::kLost;
+  EXPECT_EQ(Look().text, "step 9, 100 %");
+}
+
+TEST_F(RunMeterTest, WhatIsNoNumberCountsNothing) {
+  metrics_[1] = {{"progress", std::string("half")},
+                 {"epoch", 1e300},
+                 {"loss", std::numeric_limits<double>::infinity()},
+                 {"step", -1e300}};
+  metrics_[2] = {{"progress", 1e9}};
+  EXPECT_EQ(Look().text, "100 %");
+  metrics_[2] = {{"progress", -5.0}};
+  EXPECT_EQ(Look().text, "0 %");
+}
+
+}  // namespace
+}  // namespace tfos::control

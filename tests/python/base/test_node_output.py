@@ -1,0 +1,76 @@
+"""What is shown of nodes' output in the driver, without nodes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tfos.base import node_output
+from tfos.base.node_output import LineLimit, NodeOutput, shown_line
+
+
+class Clock:
+    """Stands still until a test moves it."""
+
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def answer(text, *, start=0, ended=False):
+    return {"from": start, "next": start + len(text), "text": text, "ended": ended}
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("plain\ttext", "plain\ttext"),
+        ("1/3\r2/3\r3/3\r", "3/3"),
+        ("\x1b[1m3/3\x1b[0m \x1b[32m====\x1b[0m", "3/3 ===="),
+        ("\x08\x08\x1b]0;title\x07moves\x1b[2J", "moves"),
+        ("", ""),
+        ("é" * 3000, "é" * 2000 + " ..."),
+    ],
+)
+def test_a_line_is_shown_as_it_looks(line, shown):
+    assert shown_line(line) == shown
+
+
+def test_lines_have_the_name_of_their_node(clock):
+    output = NodeOutput("worker:1", 7, clock)
+    assert output.take(answer("one\ntwo\nthr")) == ["worker:1 | one", "worker:1 | two"]
+    assert output.position == 11 and not output.ended
+    assert output.take(answer("ee\n", start=11)) == ["worker:1 | three"]
+    last = output.take(answer("end", start=14, ended=True))
+    assert last == ["worker:1 | end"] and output.ended
+
+
+def test_bytes_that_are_gone_are_counted(clock):
+    output = NodeOutput("worker:1", 7, clock)
+    lines = output.take(answer("new\n", start=1234))
+    assert lines == ["worker:1 | ... 1,234 bytes are left out ...", "worker:1 | new"]
+
+
+def test_of_many_lines_the_latest_are_shown_and_the_others_counted(clock):
+    limit = LineLimit(clock)
+    many = [str(number) for number in range(1000)]
+    assert limit.take(many) == (800, many[-200:])
+    assert limit.take(many) == (0, [])
+    clock.now += 1
+    assert limit.take(many) == (1980, many[-20:]), "those of both times"
+    clock.now += 3600
+    assert limit.take(many) == (800, many[-200:]), "quiet hours are not saved up"
+
+
+def test_what_was_left_out_is_told_at_the_end_at_last(clock):
+    output = NodeOutput("worker:1", 7, clock)
+    output.take(answer("x\n" * node_output._MOST_LINES))
+    assert output.take(answer("y\n", start=400)) == []
+    assert output.take(answer("", start=402, ended=True)) == [
+        "worker:1 | ... 1 line is left out: the executor's log has all of them ..."
+    ]

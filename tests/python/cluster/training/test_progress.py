@@ -1,0 +1,208 @@
+"""The driver's progress line."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from tfos.cluster.notebook import status_html
+from tfos.cluster.progress import Progress
+from tfos.cluster.training import Course, Training
+from tfos.feed.plan import Replay
+
+FEED = {"socket": "tfos-x", "port": 40000}
+
+
+def node(feed, **metrics):
+    return {
+        "node_id": 0,
+        "job_name": "worker",
+        "task_index": 0,
+        "host": "host-a",
+        "state": "running",
+        "detail": "",
+        "feed": feed,
+        "metrics": metrics,
+    }
+
+
+def line_of(*nodes, doing="running"):
+    stream = io.StringIO()
+    Progress(True, stream=stream).show(list(nodes), doing, last=True)
+    return stream.getvalue().partition(" s  ")[2].strip()
+
+
+def test_rows_of_the_feed_are_counted():
+    line = line_of(node(FEED, rows=1234, feed_bytes=5e6, feed_queued_bytes=0), doing="feeding")
+    assert "1,234 rows read | queue 0.0 MB |" in line
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        {"rows": "12 of 40"},
+        {"rows": 12},
+        {"feed_bytes": "1.2 MB"},
+        {"feed_rate": 3.0, "rows": "12 of 40"},
+        {"feed_queued_bytes": "none"},
+    ],
+    ids=str,
+)
+def test_a_program_without_a_feed_may_report_what_it_likes(metrics):
+    """Under any name: those of the feed's counters are its to use then."""
+    assert "rows read" not in line_of(node(None, **metrics))
+    assert "worker:0" in status_html("c1", [node(None, **metrics)])
+
+
+@pytest.mark.parametrize("name", ["rows", "feed_bytes", "feed_queued_bytes", "feed_memory_bytes"])
+def test_a_text_by_the_name_of_a_counter_counts_nothing(name):
+    nodes = [node(FEED, rows=5), node(FEED, **{"rows": 7, name: "many"})]
+    read = 5 if name == "rows" else 12
+    assert f"{read} rows read" in line_of(*nodes, doing="feeding")
+
+
+def test_a_node_without_a_sign_of_life_is_named_and_nobody_else_is_blamed():
+    full = {"rows": 10, "feed_queued_bytes": 9e6, "feed_memory_bytes": 10e6}
+    silent = node(FEED, **full, seconds_without_answer=12) | {"task_index": 1, "host": "host-b"}
+    other = node(FEED, **full) | {"task_index": 2}
+    line = line_of(node(FEED, **full), silent, doing="feeding")
+    assert "worker:1 running (no sign of life on host-b for 12 s)" in line
+    assert "waiting" not in line
+    ended = line_of(node(FEED, **full), other, silent | {"state": "lost"}, doing="feeding")
+    assert "sign of life" not in ended and "Spark is waiting for the node" in ended
+    answers_again = silent["metrics"] | {"seconds_without_answer": 0}
+    assert "sign of life" not in line_of(silent | {"metrics": answers_again}, doing="feeding")
+
+
+@pytest.mark.parametrize("state", ["done", "failed", "lost", "stopped"])
+def test_a_node_that_has_ended_waits_for_nothing_and_its_rows_stay_counted(state):
+    fed = node(FEED, rows=10, feed_queued_bytes=9e6, feed_memory_bytes=10e6)
+    ended = fed | {"task_index": 1, "state": state}
+    line = line_of(fed, ended, doing="feeding")
+    assert "20 rows read | queue 9.0 MB | " in line
+    assert line.endswith(f"worker:1 {state}")
+    assert "queue" not in line_of(ended, doing="feeding")
+
+
+@pytest.mark.parametrize(
+    ("queued", "said"),
+    [(0, "the node is waiting for rows"), (9e6, "Spark is waiting for the node")],
+)
+def test_each_of_several_nodes_says_which_side_waits(queued, said):
+    fed = node(FEED, rows=10, feed_queued_bytes=queued, feed_memory_bytes=10e6)
+    line = line_of(fed, fed | {"task_index": 1}, doing="feeding")
+    assert line.count(f"MB, {said})") == 2
+
+
+def test_what_a_running_node_does_is_said():
+    tracing = node(FEED) | {"detail": "first step (tracing)"}
+    assert line_of(tracing) == "running | worker:0 running (first step (tracing))"
+
+
+def test_the_states_of_many_nodes_are_counted():
+    nodes = [node(FEED) | {"task_index": index} for index in range(12)]
+    nodes[3] |= {"state": "done"}
+    nodes[7] = node(FEED, seconds_without_answer=5) | {"task_index": 7}
+    assert line_of(*nodes) == (
+        "running | 12 nodes: 11 running, 1 done | "
+        "worker:7 running (no sign of life on host-a for 5 s)"
+    )
+
+
+class Clock:
+    """Stands still until a test moves it."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+TRAINING = {"text": "epoch 2 of 5, step 120, 37 %, 83 s left, loss 0.1234", "done": 0.37}
+
+
+def test_elsewhere_than_on_a_terminal_there_is_a_line_each_30_seconds():
+    clock, stream = Clock(), io.StringIO()
+    progress = Progress(True, stream=stream, clock=clock)
+    for second in range(100):
+        clock.now = 1000.0 + second
+        progress.show([node(None, step=second)], "running", TRAINING)
+    lines = stream.getvalue().splitlines()
+    assert [line.split(" s  ")[0].split()[-1] for line in lines] == ["0.0", "30.0", "60.0", "90.0"]
+    assert lines[0].endswith(f"s  running | {TRAINING['text']} | worker:0 running step=0")
+
+
+def test_a_change_of_a_state_or_of_what_the_driver_does_is_told_at_once():
+    clock, stream = Clock(), io.StringIO()
+    progress = Progress(True, stream=stream, clock=clock)
+    looks = [
+        ("starting", node(None) | {"state": "registered"}),
+        ("starting", node(None) | {"state": "registered", "detail": "importing TensorFlow"}),
+        ("running", node(None) | {"detail": "first step (tracing)"}),
+        ("running", node(None)),
+        ("running", node(None, step=1)),
+    ]
+    for doing, one in looks:
+        progress.show([one], doing)
+        clock.now += 2
+    lines = [line.split(" s  ")[1] for line in stream.getvalue().splitlines()]
+    assert lines == [
+        "starting | worker:0 registered",
+        "starting | worker:0 registered (importing TensorFlow)",
+        "running | worker:0 running (first step (tracing))",
+        "running | worker:0 running",
+    ]
+
+
+def test_on_a_terminal_the_line_stays_in_its_place(monkeypatch):
+    monkeypatch.setattr("tfos.cluster.progress.columns_of", lambda stream: 60)
+    clock, stream = Clock(), Terminal()
+    progress = Progress(True, stream=stream, clock=clock)
+    with progress.waiting():
+        for _ in range(3):
+            progress.show([node(None)], "running", TRAINING)
+            clock.now += 2
+        progress.say("page | http://h")
+        progress.show([node(None)], "running", TRAINING)
+    progress.show([node(None) | {"state": "done"}], "ended", last=True)
+    cut = "running | epoch 2 of 5, step 120, 37 %, 83 s left"
+    assert stream.getvalue() == (
+        f"\rtfos    0.0 s  {cut[:44]}\x1b[K"
+        f"\rtfos    2.0 s  {cut[:44]}\x1b[K"
+        f"\rtfos    4.0 s  {cut[:44]}\x1b[K"
+        "\r\x1b[Ktfos    6.0 s  page | http://h\n"
+        f"\rtfos    6.0 s  {cut[:44]}\x1b[K\n"
+        "\r\x1b[Ktfos    6.0 s  ended | worker:0 done\n"
+    )
+
+
+def test_output_of_nodes_is_shown_where_no_progress_is():
+    stream = io.StringIO()
+    Progress(False, stream=stream).show_output(["worker:0 | one", "worker:0 | two"])
+    assert stream.getvalue() == "worker:0 | one\nworker:0 | two\n"
+
+
+def test_how_much_will_be_fed_is_known_after_the_first_job():
+    fed = [{"metrics": {"items_delivered": 70, "items_unread": 20, "items_replayed": 5}}]
+    course = Course.of(Training(4, Replay(), 0), fed, 200)
+    course.enter(0, 200)
+    for share in (0.25, 0.5, 0.1):
+        course.see(share)
+    known = {"epochs": 4, "items_before": 55}
+    assert course.fields() == known | {"epoch": 1, "epoch_fed": 0.5, "items_planned": 0}
+    course.enter(1, 300)
+    assert course.fields() == known | {"epoch": 2, "epoch_fed": 0.0, "items_planned": 400}
+    course.enter(4, 600)
+    assert course.fields() == known | {"epoch": 4, "epoch_fed": 0.0, "items_planned": 400}
+    replayed = Course.of(Training(1, Replay("memory", 2, 0), 0), [], 0)
+    replayed.enter(0, 0)
+    assert replayed.epochs == 3
+    replayed.enter(1, 100)
+    assert (replayed.epoch, replayed.planned) == (3, 300)

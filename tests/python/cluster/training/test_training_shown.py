@@ -1,0 +1,132 @@
+"""What a person sees of a real training, wherever they look, and of its nodes' output."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+
+import pytest
+
+import tfos
+from support.operating import tfos as run_tfos
+from support.waiting import BOUND_SECONDS, wait_for
+from tfos.errors import NodeFailedError
+
+pytestmark = pytest.mark.timeout(3 * BOUND_SECONDS)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("TFOS_RUNTIME_DIR", str(tmp_path / "clusters"))
+
+
+def train(ctx):
+    """Fits, and says nothing by itself. Stops in the second epoch until there is a file."""
+    import pathlib
+    import time
+
+    import keras
+
+    class Stop(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            while epoch == 1 and not pathlib.Path(ctx.args, "go").exists():
+                time.sleep(0.02)
+
+    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+    model.compile(ctx.distribute(keras.optimizers.SGD(0.01)), "mse")
+    rows = ctx.dataset(5).map(lambda row: (row[:, :2], row[:, 2:]))
+    model.fit(rows, epochs=3, verbose=0, callbacks=[Stop()])
+
+
+def fetch(cluster, path):
+    url = cluster.status_url.replace("v1/status", path)
+    request = urllib.request.Request(url, headers=cluster.status_header())
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)
+
+
+def test_all_places_say_how_far_a_training_is(spark, tmp_path, capsys, leftovers):
+    rows = spark.sparkContext.parallelize([[1.0, 2.0, 3.0]] * 40, 2)
+    with tfos.run(spark, train, nodes=2, args=str(tmp_path)) as cluster:
+        cluster.train(rows, epochs=3, cache="memory")
+        status = wait_for(
+            lambda: (
+                found
+                if (found := fetch(cluster, "v1/status"))["progress"].get("epoch") == 2
+                else None
+            ),
+            "the second epoch",
+        )
+        progress = status["progress"]
+        assert progress["epochs"] == 3 and progress["step"] > 0 and progress["loss"] > 0
+        assert progress["done"] == pytest.approx(1 / 3)
+        beginning = f"epoch 2 of 3, step {progress['step']}, 33 %"
+        assert progress["text"].startswith(beginning)
+        shown = json.loads(run_tfos("status", "--json").stdout)["progress"]
+        assert [shown[name] for name in ("epoch", "step", "done", "loss")] == [
+            progress[name] for name in ("epoch", "step", "done", "loss")
+        ]
+        assert f"\n{beginning}" in run_tfos("status").stdout
+        told = [event["text"] for event in fetch(cluster, "v1/history")["events"]]
+        for node in ("worker:0", "worker:1"):
+            assert any(text.startswith(node) and "importing TensorFlow" in text for text in told), (
+                told
+            )
+            assert f"{node} running: first step (tracing)" in told
+        (tmp_path / "go").touch()
+    said = capsys.readouterr().err
+    assert re.search(r"ended \| epoch 3 of 3, step \d+, 100 %, loss [\d.e-]+ \| ", said), said
+
+
+def build(args):
+    import keras
+
+    model = keras.Sequential([keras.layers.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    return model
+
+
+def test_an_estimator_says_how_far_it_is(spark, tmp_path, capsys, leftovers):
+    points = spark.createDataFrame([([float(x)], [2.0 * x]) for x in range(40)], ["x", "label"])
+    tfos.ml.Estimator(
+        build=build, modelDir=str(tmp_path), inputMapping={"x": "x"}, epochs=3, batchSize=4, nodes=2
+    ).fit(points)
+    assert "ended | epoch 3 of 3, " in capsys.readouterr().err
+
+
+def say_and_fail(ctx):
+    import sys
+
+    print("hello from the program")
+    print("a warning", file=sys.stderr)
+    for number in range(1000):
+        print(f"line {number}")
+    if ctx.node_id == 1:
+        raise ValueError("no such layer")
+    ctx.feed.next_batch(1)
+
+
+def test_the_driver_shows_what_nodes_write(spark, capsys, leftovers):
+    with pytest.raises(NodeFailedError, match="no such layer") as failed:
+        with tfos.run(spark, say_and_fail, nodes=2, logs="driver", progress=False) as cluster:
+            cluster.train(spark.sparkContext.parallelize(range(10)))
+    said = capsys.readouterr().err
+    assert "worker:1 | line 999\n" in said
+    assert "worker:1 | ValueError: no such layer\n" in said, "its traceback, too"
+    gaps = re.findall(r"worker:1 \| \.\.\. ([\d,]+) lines? (?:are|is) left out", said)
+    shown = len(re.findall(r"^worker:1 \| (?!\.\.\.)", said, re.MULTILINE))
+    assert gaps and sum(int(gap.replace(",", "")) for gap in gaps) + shown >= 1002
+    message = str(failed.value)
+    assert message.count("ValueError: no such layer") == 2, "once in the head, once below"
+    assert "\nIts last lines:\n" in message and "\n  line 999\n" in message
+    assert re.search(r"All of its output is in the stderr of executor \d on \S+\.$", message)
+
+
+def test_without_the_setting_the_driver_shows_none_of_it(spark, capsys, leftovers):
+    def program(ctx):
+        print("hello from the program")
+
+    with tfos.run(spark, program, nodes=1):
+        pass
+    assert "hello" not in capsys.readouterr().err

@@ -1,0 +1,132 @@
+"""What models of Keras report by themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tf_keras
+
+import keras
+from tfos.keras import reporting
+
+
+class Sink:
+    """Takes what a node would tell its agent."""
+
+    def __init__(self):
+        self.reports = []
+        self.said = []
+
+    def of(self, name):
+        return [report.get(name) for report in self.reports]
+
+
+@pytest.fixture
+def sink():
+    return Sink()
+
+
+@pytest.fixture(params=["keras 3", "legacy"])
+def package(request, sink, monkeypatch):
+    """With its ``fit`` prepared for the test alone."""
+    made = keras if request.param == "keras 3" else tf_keras
+    trainer = next(kind for kind in made.Model.__mro__ if "fit" in vars(kind))
+    monkeypatch.setattr(trainer, "fit", trainer.fit)
+    # Every step is told, however fast they come.
+    monkeypatch.setattr(reporting, "_INTERVAL_SECONDS", 0.0)
+    reporting.prepare(made, sink.reports.append, sink.said.append)
+    return made
+
+
+def model_of(package):
+    model = package.Sequential([package.layers.Input((2,)), package.layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=["mae"])
+    return model
+
+
+ROWS = np.ones((12, 2), np.float32), np.ones((12, 1), np.float32)
+
+
+def test_fit_tells_epochs_steps_share_and_logs(package, sink):
+    model = model_of(package)
+    model.fit(*ROWS, batch_size=4, epochs=2, verbose=0)
+    first, *_, last = sink.reports
+    assert first == {"step": 0, "progress": 0.0, "epoch": 1, "epochs": 2}
+    assert last == {"step": 6, "progress": 1.0, "epoch": 2, "epochs": 2}
+    shares = sink.of("progress")
+    assert shares == sorted(shares) and 0.5 in shares
+    assert {"loss", "mae"} <= sink.reports[-2].keys()
+    assert sink.said[0] == "first step (tracing)" and set(sink.said[1:]) == {""}
+    model.fit(*ROWS, batch_size=4, verbose=0)
+    assert sink.of("step")[-1] == 9, "steps are counted on"
+    assert sink.said.count("first step (tracing)") == 1, "it was traced before"
+
+
+def test_steps_that_keras_does_not_know_are_known_after_the_first_epoch(package, sink):
+    import tensorflow as tf
+
+    def batches():
+        for _ in range(3):
+            yield ROWS[0][:4], ROWS[1][:4]
+
+    shapes = (tf.TensorSpec((None, 2)), tf.TensorSpec((None, 1)))
+    endless = tf.data.Dataset.from_generator(batches, output_signature=shapes)
+    model_of(package).fit(endless, epochs=2, verbose=0)
+    of_first = [report["progress"] for report in sink.reports if report["epoch"] == 1]
+    assert set(of_first) == {"unknown"}
+    of_second = [report["progress"] for report in sink.reports if report["epoch"] == 2]
+    assert of_second[0] == 0.5 and of_second[-1] == 1.0 and "unknown" not in of_second
+
+
+def test_it_is_one_more_callback_however_the_others_are_given(package, sink):
+    class Seen(package.callbacks.Callback):
+        epochs = 0
+
+        def on_epoch_end(self, epoch, logs=None):
+            self.epochs += 1
+
+    model, seen = model_of(package), Seen()
+    for callbacks in (seen, [seen], (seen,)):
+        model.fit(*ROWS, callbacks=callbacks, verbose=0)
+    given = [seen]
+    model.fit(*ROWS, callbacks=given, verbose=0)
+    assert given == [seen] and seen.epochs == 4
+    whole = package.callbacks.CallbackList([seen], model=model, add_history=True, epochs=3)
+    for _ in range(2):
+        model.fit(*ROWS, callbacks=whole, verbose=0)
+    ours = [one for one in whole.callbacks if isinstance(one, reporting.Reporting)]
+    assert len(ours) == 1 and seen.epochs == 6
+    assert sink.reports[-1]["epochs"] == 3
+
+
+def test_training_that_fails_or_ends_early_leaves_no_word_behind(package, sink):
+    class Fail(package.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        model_of(package).fit(*ROWS, callbacks=[Fail()], verbose=0)
+    assert sink.said == ["first step (tracing)", ""]
+
+    class Stop(package.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            self.model.stop_training = True
+
+    model_of(package).fit(*ROWS, epochs=9, callbacks=[Stop()], verbose=0)
+    assert sink.reports[-1]["progress"] == 1.0
+
+
+def test_reports_have_a_distance_and_steps_are_counted_between_them(sink):
+    now = [0.0]
+    callback = reporting.Reporting(
+        sink.reports.append, sink.said.append, reporting.Count(), clock=lambda: now[0]
+    )
+    callback.set_params({"epochs": 1, "steps": 100})
+    callback.on_train_begin()
+    callback.on_epoch_begin(0)
+    for batch in range(0, 100, 5):  # steps_per_execution=5
+        callback.on_train_batch_end(batch + 4, {"loss": 1.0, "step": 7, "text": "x"})
+        now[0] += 0.25
+    assert sink.of("step") == [0, 5, *range(15, 100, 10)]
+    assert sink.of("progress")[:3] == [0.0, 0.05, 0.15]
+    assert "text" not in sink.reports[1] and sink.reports[1]["loss"] == 1.0
