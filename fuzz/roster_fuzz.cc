@@ -161,7 +161,7 @@ class Coordinator {
     const ClusterStatus status = roster_.Snapshot(now_);
     (void)SerializeStatus(status);
     (void)MetricsText(status);
-    CheckReadable<CoordinatorEvent>(MetricsChanged{roster_.TakeChangedMetrics()});
+    CheckReadable<CoordinatorEvent>(MetricsChanged{roster_.TakeChangedMetrics(), {}});
     for (int node_id = 0; node_id < 4; ++node_id) (void)roster_.Explain(node_id, now_);
   }
 
