@@ -54,10 +54,12 @@ class _Finder(importlib.abc.MetaPathFinder):
         execute = loader.exec_module
 
         def execute_and_act(module: ModuleType) -> None:
-            if self in sys.meta_path:
+            # A loader may be that of other modules, too: a zip file has one for all.
+            acts = self in sys.meta_path and module.__name__ == self._name
+            if acts:
                 self._before()
             execute(module)
-            if self in sys.meta_path:
+            if acts and self in sys.meta_path:
                 sys.meta_path.remove(self)
                 self._action()
 

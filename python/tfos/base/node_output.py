@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tfos.base.page import PageLink
@@ -16,13 +17,18 @@ logger = logging.getLogger(__name__)
 
 _INTERVAL_SECONDS = 1.0
 _FETCH_SECONDS = 30.0
+#: So many nodes are asked at a time: one whose host stands still keeps the answer waiting.
+_ASKED_AT_ONCE = 8
+#: An answer has 256 KiB at most, and an agent keeps 1 MiB.
+_ANSWERS_OF_A_ROUND = 4
+_FULL_ANSWER_BYTES = 128 << 10
 #: Of one node: so many lines at once, and so many a second from then on.
 _MOST_LINES = 200
 _LINES_PER_SECOND = 20.0
 _MOST_CHARACTERS = 2000
 #: Moves a terminal's cursor, or colors what follows.
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|.)")
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
 
 class LineLimit:
@@ -104,7 +110,8 @@ class OutputFollower:
     coordinator.
 
     Owner and lifetime: the cluster, which calls ``finish`` before the coordinator ends. Threads:
-    one of its own asks for every node in turn; ``finish`` may be called from any.
+    some of its own ask, and ``show`` is called in one of them at a time; ``finish`` may be called
+    from any.
     Errors: none; a coordinator that does not answer is asked again.
     """
 
@@ -119,6 +126,7 @@ class OutputFollower:
         self._nodes = nodes
         self._show = show
         self._outputs: dict[int, NodeOutput] = {}
+        self._showing = threading.Lock()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tfos-output", daemon=True)
         self._thread.start()
@@ -130,23 +138,23 @@ class OutputFollower:
 
     def _run(self) -> None:
         try:
-            over = False
-            while not over:
-                over = self._ending.wait(_INTERVAL_SECONDS)
-                self._look()
+            with ThreadPoolExecutor(_ASKED_AT_ONCE, "tfos-ask-output") as pool:
+                over = False
+                while not over:
+                    over = self._ending.wait(_INTERVAL_SECONDS)
+                    self._look(pool)
         except Exception as error:  # a thread's boundary, and the training is worth more
             logger.warning("the output of the nodes is not shown any more: %s", error)
 
-    def _look(self) -> None:
+    def _look(self, pool: ThreadPoolExecutor) -> None:
         try:
-            for node in self._nodes():
-                self._look_at(node)
+            nodes = [node for node in self._nodes() if node["state"] != "expected"]
+            for _ in pool.map(self._look_at, nodes):
+                pass
         except TfosError as error:
             logger.info("no output of the nodes: %s", error)
 
     def _look_at(self, node: dict[str, Any]) -> None:
-        if node["state"] == "expected":
-            return
         node_id = node["node_id"]
         output = self._outputs.get(node_id)
         # Another one may have come in its place.
@@ -154,12 +162,15 @@ class OutputFollower:
             name = f"{node['job_name']}:{node['task_index']}"
             output = NodeOutput(name, node["agent_pid"], time.monotonic)
             self._outputs[node_id] = output
-        # As much as there is: an answer has 256 KiB at most.
-        while not output.ended:
-            before = output.position
-            answer = self._link.fetch_output(node_id, before, _FETCH_SECONDS)
-            lines = output.take(answer) if answer else []
-            if lines:
-                self._show(lines)
-            if output.position == before:
+        # A node that never stops writing always has more.
+        for _ in range(_ANSWERS_OF_A_ROUND):
+            if output.ended:
+                return
+            answer = self._link.fetch_output(node_id, output.position, _FETCH_SECONDS)
+            if not answer:
+                return
+            if lines := output.take(answer):
+                with self._showing:
+                    self._show(lines)
+            if answer["next"] - answer["from"] < _FULL_ANSWER_BYTES:
                 return

@@ -367,12 +367,13 @@ class ClusterFeed:
     def _run_feed(self, collect: Callable[[], list[Any]]) -> list[Any]:
         """Runs a job that feeds, until it has ended or no node wants more rows, and returns what
         its tasks did, as far as it ended."""
+        fed_before = self._course.fed
         job = self._jobs.start("feed", collect, lambda _job: self._coordinator.notify())
         try:
             self._coordinator.wait(
                 lambda: job.done or self.nobody_wants_rows(),
                 None,
-                while_waiting=lambda: self._show_feeding(job),
+                while_waiting=lambda: self._show_feeding(job, fed_before),
             )
         finally:
             cancelled = not job.done
@@ -390,8 +391,12 @@ class ClusterFeed:
             self._raise_explained(job.error)
         return []
 
-    def _show_feeding(self, job: SparkJob) -> None:
-        self._course.see(job.share_done())
+    def _show_feeding(self, job: SparkJob, fed_before: float) -> None:
+        share = job.share_done()
+        with self._lock:
+            # Not more than is true now: the job's share may have been that of a shuffle.
+            self._course.fed = fed_before
+            self._course.see(share)
         self._show_progress("feeding")
 
     def _raise_explained(self, error: Exception) -> None:

@@ -141,7 +141,12 @@ def _prepare_keras(link: AgentLink, package: str) -> None:
     """Has ``fit`` say how far it is."""
     from tfos.keras import reporting
 
-    reporting.prepare(sys.modules[package], link.report_of_keras, link.say)
+    try:
+        reporting.prepare(sys.modules[package], link.report_of_keras, link.say)
+    except Exception as error:  # whatever a module of that name is, its program is worth more
+        warnings.warn(
+            f"{package}'s fit does not say how far it is: {error!r}", RuntimeWarning, stacklevel=2
+        )
 
 
 def _leave_group() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -19,6 +21,8 @@ from tfos.spark.connect import ConnectContext, ConnectJobGroup, ConnectTasks
 
 _CANCEL_INTERVAL_SECONDS = 0.2
 _CANCEL_ATTEMPTS = 10
+#: Each question about a job is several calls to the JVM.
+_SHARE_INTERVAL_SECONDS = 2.0
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +107,8 @@ class SparkJob:
         return self._jobs.task_counts()
 
     def share_done(self) -> float:
-        """The share of its tasks that have ended, 0 to 1; 0 where Spark does not say.
+        """The share of the tasks of its last stage that have ended, 0 to 1; 0 where Spark does not
+        say. It is up to two seconds old, and falls where Spark adds a stage.
 
         Raises nothing: a session that ends says so where its jobs do."""
         try:
@@ -114,11 +119,17 @@ class SparkJob:
 
 
 class _ContextJobGroup:
-    """The Spark jobs of a thread in a session with a SparkContext."""
+    """The Spark jobs of a thread in a session with a SparkContext.
 
-    def __init__(self, sc: SparkContext, group: str):
+    clock: in seconds.
+    """
+
+    def __init__(self, sc: SparkContext, group: str, clock: Callable[[], float] = time.monotonic):
         self._sc = sc
         self._group = group
+        self._clock = clock
+        self._share = 0.0
+        self._share_asked = -math.inf
 
     def begin(self, description: str) -> None:
         self._sc.setJobGroup(self._group, description, interruptOnCancel=True)
@@ -134,9 +145,25 @@ class _ContextJobGroup:
         return sum(one.numActiveTasks for one in stages), sum(one.numTasks for one in stages)
 
     def share_done(self) -> float:
-        stages = self._stages()
-        total = sum(one.numTasks for one in stages)
-        return sum(one.numCompletedTasks for one in stages) / total if total else 0.0
+        now = self._clock()
+        if now - self._share_asked >= _SHARE_INTERVAL_SECONDS:
+            self._share_asked = now
+            stage = self._last_stage()
+            self._share = (
+                stage.numCompletedTasks / stage.numTasks if stage and stage.numTasks else 0.0
+            )
+        return self._share
+
+    def _last_stage(self) -> Any:
+        """What Spark knows of the stage that it has numbered last; None: nothing.
+
+        It numbers a stage after those whose output it reads, and jobs as they begin. So it is the
+        action's own, once Spark has planned that; the others are shuffles, and some of them are
+        skipped."""
+        tracker = self._sc.statusTracker()
+        job = max(tracker.getJobIdsForGroup(self._group), default=None)
+        info = None if job is None else tracker.getJobInfo(job)
+        return tracker.getStageInfo(max(info.stageIds)) if info and info.stageIds else None
 
     def _stages(self) -> list[Any]:
         """What Spark knows of the stages of these jobs, those that have not begun included."""

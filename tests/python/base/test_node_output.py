@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from support.waiting import wait_for
 from tfos.base import node_output
-from tfos.base.node_output import LineLimit, NodeOutput, shown_line
+from tfos.base.node_output import LineLimit, NodeOutput, OutputFollower, shown_line
 
 
 class Clock:
@@ -35,6 +36,7 @@ def answer(text, *, start=0, ended=False):
         ("\x08\x08\x1b]0;title\x07moves\x1b[2J", "moves"),
         ("", ""),
         ("é" * 3000, "é" * 2000 + " ..."),
+        ("to\x9b2Jo", "to2Jo"),
     ],
 )
 def test_a_line_is_shown_as_it_looks(line, shown):
@@ -74,3 +76,24 @@ def test_what_was_left_out_is_told_at_the_end_at_last(clock):
     assert output.take(answer("", start=402, ended=True)) == [
         "worker:1 | ... 1 line is left out: the executor's log has all of them ..."
     ]
+
+
+def test_a_node_that_never_stops_writing_hides_no_other_one():
+    class Link:
+        """Of nodes of which the first has more whenever it is asked."""
+
+        def fetch_output(self, node_id, after, timeout):
+            if node_id == 0:
+                return answer("more\n", start=after)
+            return answer("the other one\n"[after:], start=after)
+
+    nodes = [
+        {"node_id": n, "job_name": "worker", "task_index": n, "agent_pid": 7, "state": "running"}
+        for n in range(2)
+    ]
+    shown = []
+    follower = OutputFollower(Link(), lambda: nodes, shown.extend)
+    wait_for(lambda: "worker:1 | the other one" in shown, lambda: shown)
+    follower.finish()
+    assert shown.count("worker:1 | the other one") == 1
+    assert "worker:0 | more" in shown

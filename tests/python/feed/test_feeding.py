@@ -1,6 +1,7 @@
 """How feed tasks cut their rows into chunks, and what of a plan may be printed."""
 
 import contextlib
+import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
@@ -8,11 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from tfos.cluster.feed import warn_of_speculation
+from tfos.cluster.feed import ClusterFeed, warn_of_speculation
 from tfos.cluster.progress import Progress, describe, number
+from tfos.cluster.training import Course
 from tfos.feed.datafeed import FeedSource
 from tfos.feed.plan import FeedPlan, Replay
 from tfos.feed.tasks import _batches_by_bytes, _batches_by_feedback
+from tfos.spark.jobs import _ContextJobGroup
 
 
 def nothing_delivered():
@@ -183,6 +186,94 @@ def test_the_last_progress_line_has_no_rate_of_a_moment(capsys):
     progress.show([node(0, 900), node(1, 100)], "ended", last=True)
     line = capsys.readouterr().err
     assert "1,000 rows read | " in line and "/s" not in line
+
+
+class Tracker:
+    """A SparkContext's, with what it is asked, and a clock that the test moves."""
+
+    def __init__(self, jobs, stages):
+        self.jobs = jobs
+        self.stages = stages
+        self.asked = []
+        self.now = 100.0
+        context = SimpleNamespace(statusTracker=lambda: self)
+        self.group = _ContextJobGroup(context, "feed-0", clock=lambda: self.now)
+
+    def share_later(self):
+        self.now += 2
+        return self.group.share_done()
+
+    def getJobIdsForGroup(self, group):
+        self.asked.append(group)
+        return random.sample(list(self.jobs), len(self.jobs))
+
+    def getJobInfo(self, number):
+        self.asked.append(number)
+        stages = self.jobs[number]
+        return stages and SimpleNamespace(stageIds=random.sample(stages, len(stages)))
+
+    def getStageInfo(self, number):
+        self.asked.append(number)
+        if number not in self.stages:
+            return None
+        done, tasks = self.stages[number]
+        return SimpleNamespace(numCompletedTasks=done, numTasks=tasks)
+
+
+def test_of_a_job_that_feeds_only_the_stage_that_feeds_counts():
+    # A shuffle that is over, one that was over before, and the stage that feeds.
+    tracker = Tracker({3: [4], 5: [6, 7, 8]}, {4: (10, 10), 6: (0, 100), 7: (20, 20), 8: (3, 4)})
+    assert tracker.group.share_done() == 0.75
+    assert tracker.asked == ["feed-0", 5, 8], "each question is a call to the JVM"
+
+
+def test_spark_is_asked_at_most_every_two_seconds_how_much_was_fed():
+    tracker = Tracker({0: [0]}, {0: (1, 4)})
+    assert tracker.group.share_done() == 0.25
+    tracker.stages[0] = (2, 4)
+    tracker.now += 1.9
+    assert [tracker.group.share_done() for _ in range(100)] == [0.25] * 100
+    assert len(tracker.asked) == 3
+    tracker.now += 0.1
+    assert tracker.group.share_done() == 0.5
+
+
+def test_what_spark_does_not_know_of_a_job_was_not_fed():
+    tracker = Tracker({}, {})
+    assert tracker.group.share_done() == 0, "it is planned"
+    tracker.jobs[2] = None
+    assert tracker.share_later() == 0
+    tracker.jobs[2] = []
+    assert tracker.share_later() == 0
+    tracker.jobs[2] = [5]
+    assert tracker.share_later() == 0
+    tracker.stages[5] = (0, 0)
+    assert tracker.share_later() == 0
+
+
+def test_a_spark_that_does_not_answer_is_not_asked_again_at_once():
+    tracker = Tracker({0: [0]}, {0: (1, 4)})
+    assert tracker.group.share_done() == 0.25
+    jobs, tracker.jobs = tracker.jobs, None
+    with pytest.raises(TypeError):
+        tracker.share_later()
+    tracker.jobs = jobs
+    assert tracker.group.share_done() == 0.25
+    assert len(tracker.asked) == 4
+
+
+def test_a_shuffle_that_spark_ran_first_does_not_stay_counted_as_fed():
+    """As Spark does for a DataFrame whose plan it adapts: it is a job of its own."""
+    feed = ClusterFeed(None, None, "", None, lambda doing: None)
+    feed._course = Course(jobs=1, epochs=1, epoch=1)
+
+    def show(share, before):
+        feed._show_feeding(SimpleNamespace(share_done=lambda: share), before)
+        return feed.counts()["epoch_fed"]
+
+    assert show(0.9, 0.0) == 0.9
+    assert show(0.1, 0.0) == 0.1
+    assert show(0.1, 0.8) == 0.8, "the job for validation comes after the other"
 
 
 @pytest.mark.parametrize("speculation", ["true", "false"])

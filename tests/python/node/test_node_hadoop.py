@@ -10,6 +10,7 @@ import pathlib
 import subprocess
 import sys
 import urllib.error
+import zipfile
 
 import pytest
 import tensorflow as tf
@@ -203,3 +204,21 @@ def test_an_import_hook_leaves_missing_modules_missing(module, tmp_path):
         with pytest.raises(ModuleNotFoundError, match=module):
             __import__(module)
     sys.meta_path[:] = finders
+
+
+def test_an_import_hook_acts_for_its_own_module_alone(tmp_path, monkeypatch):
+    """All modules of a zip file have one loader, and the hook is in the way of that."""
+    with zipfile.ZipFile(tmp_path / "both.zip", "w") as both:
+        both.writestr("outer_module.py", "import inner_module\nloaded = True\n")
+        both.writestr("inner_module.py", "")
+    monkeypatch.syspath_prepend(tmp_path / "both.zip")
+    seen = []
+    import_hook.call_after_import(
+        "outer_module", lambda: seen.append(sys.modules["outer_module"].loaded)
+    )
+    try:
+        __import__("outer_module")
+        assert seen == [True]
+    finally:
+        for name in ("outer_module", "inner_module"):
+            sys.modules.pop(name, None)

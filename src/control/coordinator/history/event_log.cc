@@ -21,14 +21,15 @@ void EventLog::Add(std::chrono::milliseconds now, int node_id, std::string text)
 }
 
 void EventLog::AddState(std::chrono::milliseconds now, const NodeInfo& node) {
+  const auto at = static_cast<std::size_t>(node.node_id);
+  if (last_states_.size() <= at) last_states_.resize(at + 1);
+  LastState& last = last_states_[at];
+  if (last.state == node.state && last.leaving == node.leaving) return;
+  last = {.state = node.state, .leaving = node.leaving};
   std::string text =
       fmt::format("{}:{} {}{}{}", node.job_name, node.task_index, NodeStateName(node.state),
                   node.detail.empty() ? "" : ": ", node.detail);
   if (!node.leaving.empty()) text += fmt::format(" (leaving: {})", node.leaving);
-  const auto at = static_cast<std::size_t>(node.node_id);
-  if (last_state_.size() <= at) last_state_.resize(at + 1);
-  if (last_state_[at] == text) return;
-  last_state_[at] = text;
   Add(now, node.node_id, std::move(text));
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,8 @@ class EventLog {
 
   /// `node_id` -1: of no node.
   void Add(std::chrono::milliseconds now, int node_id, std::string text);
-  /// Adds a node's state, if that is news.
+  /// Adds a node's state, if it has another one or is about to leave. What it does in a state is
+  /// no event: of many nodes that would push out all else.
   void AddState(std::chrono::milliseconds now, const NodeInfo& node);
 
   /// A list of JSON: the events from number `from` on, the oldest first. They count from 0.
@@ -38,9 +40,14 @@ class EventLog {
     std::string text;
   };
 
+  struct LastState {
+    std::optional<NodeState> state;
+    std::string leaving;
+  };
+
   std::deque<Event> events_;
   std::int64_t forgotten_ = 0;
-  std::vector<std::string> last_state_;  // by node
+  std::vector<LastState> last_states_;  // by node
 };
 
 }  // namespace tfos::control

@@ -40,6 +40,28 @@ TEST(EventLogTest, AStateIsToldOnce) {
             "worker:0 running (leaving: its executor is decommissioned)");
 }
 
+TEST(EventLogTest, WhatANodeDoesInAStateIsNoEvent) {
+  EventLog log;
+  NodeInfo node;
+  node.job_name = "worker";
+  node.state = NodeState::kRunning;
+  for (const char* doing : {"", "importing TensorFlow", "", "first step (tracing)", ""}) {
+    node.detail = doing;
+    log.AddState(milliseconds(1), node);
+  }
+  EXPECT_EQ(log.count(), 1);
+  node.state = NodeState::kLost;
+  node.detail = "its executor is gone";
+  log.AddState(milliseconds(2), node);
+  EXPECT_EQ(log.count(), 2);
+  EXPECT_EQ(json::parse(log.Json(1))[0]["text"], "worker:0 lost: its executor is gone");
+  // Another one comes in its place.
+  node.state = NodeState::kRunning;
+  node.detail = "";
+  log.AddState(milliseconds(3), node);
+  EXPECT_EQ(log.count(), 3);
+}
+
 TEST(EventLogTest, ForgetsTheOldestAndKeepsCounting) {
   EventLog log;
   const int all = static_cast<int>(EventLog::kMostEvents) + 10;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include "base/format.h"
@@ -102,22 +103,6 @@ std::string DoingOf(const Nodes& nodes) {
   return fmt::format("{} of {} nodes: {}", most->second, nodes.size(), most->first);
 }
 
-/// By what the driver knows of the rows that it feeds.
-std::optional<double> ShareFed(const Nodes& training, const Activity& activity) {
-  if (activity.items_planned <= 0 && activity.epochs > 0 && activity.epoch_fed > 0) {
-    return (static_cast<double>(activity.epoch - 1) + activity.epoch_fed) /
-           static_cast<double>(activity.epochs);
-  }
-  if (activity.items_planned <= 0) return std::nullopt;
-  double begun = -static_cast<double>(activity.items_before);
-  for (const NodeView& node : training) {
-    begun += NumberOf(node, KnownName("items_delivered")).value_or(0) -
-             NumberOf(node, KnownName("items_unread")).value_or(0) +
-             NumberOf(node, KnownName("items_replayed")).value_or(0);
-  }
-  return begun / static_cast<double>(activity.items_planned);
-}
-
 std::string WhoWaits(const Nodes& telling, const History& history, const Activity& activity) {
   // What one that stands still holds up says nothing about the others, nor about Spark.
   const bool stands_still = std::ranges::any_of(
@@ -133,6 +118,30 @@ std::string WhoWaits(const Nodes& telling, const History& history, const Activit
 
 }  // namespace
 
+RunMeter::Share RunMeter::ShareOf(const Nodes& training, const Nodes& telling,
+                                  const Activity& activity) {
+  const auto told = Least(NumbersOf(telling, KnownName("progress")));
+  Share share = told.has_value() ? Share{Source::kProgram, told} : ShareFed(training, activity);
+  if (share.done.has_value()) share.done = std::clamp(*share.done, 0.0, 1.0);
+  return share;
+}
+
+/// By what the driver knows of the rows that it feeds.
+RunMeter::Share RunMeter::ShareFed(const Nodes& training, const Activity& activity) {
+  if (activity.items_planned <= 0 && activity.epochs > 0 && activity.epoch_fed > 0) {
+    return {Source::kTasks, (static_cast<double>(activity.epoch - 1) + activity.epoch_fed) /
+                                static_cast<double>(activity.epochs)};
+  }
+  if (activity.items_planned <= 0) return {};
+  double begun = -static_cast<double>(activity.items_before);
+  for (const NodeView& node : training) {
+    begun += NumberOf(node, KnownName("items_delivered")).value_or(0) -
+             NumberOf(node, KnownName("items_unread")).value_or(0) +
+             NumberOf(node, KnownName("items_replayed")).value_or(0);
+  }
+  return {Source::kItems, begun / static_cast<double>(activity.items_planned)};
+}
+
 RunProgress RunMeter::Measure(const Nodes& nodes, const History& history, const Activity& activity,
                               std::chrono::milliseconds now) {
   Nodes training;
@@ -147,11 +156,11 @@ RunProgress RunMeter::Measure(const Nodes& nodes, const History& history, const 
     progress.epochs = activity.epochs;
   }
   progress.step = Whole(Least(NumbersOf(telling, KnownName("step"))));
-  progress.done = Least(NumbersOf(telling, KnownName("progress")));
-  if (!progress.done.has_value()) progress.done = ShareFed(training, activity);
-  if (progress.done.has_value()) progress.done = std::clamp(*progress.done, 0.0, 1.0);
+  const Share share = ShareOf(training, telling, activity);
+  progress.done = share.done;
   progress.loss = Mean(NumbersOf(telling, "loss"));
-  share_.Take(progress.done, now);
+  if (std::exchange(source_, share.source) != share.source) share_ = ShareMeter();
+  share_.Take(share.done, now);
   const bool over =
       std::ranges::all_of(training, [](const NodeView& node) { return IsFinal(node.info->state); });
   if (!over) {

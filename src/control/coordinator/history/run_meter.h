@@ -2,6 +2,7 @@
 #define TFOS_CONTROL_COORDINATOR_HISTORY_RUN_METER_H_
 
 #include <chrono>
+#include <optional>
 #include <vector>
 
 #include "control/coordinator/history/history.h"
@@ -17,7 +18,8 @@ namespace tfos::control {
 ///
 /// A program says so by the metrics `epoch`, `epochs`, `progress`, `step` and `loss`, as those of
 /// Keras do by themselves. Of one that reports no `progress`, the driver's counts of epochs and
-/// rows say it, where it knows them.
+/// rows say it, where it knows them. These need not agree, so a change from one to another says
+/// nothing about the speed.
 ///
 /// Owner and lifetime: a value. Threads: one at a time. Errors: none.
 class RunMeter {
@@ -30,6 +32,17 @@ class RunMeter {
                       const Activity& activity, std::chrono::milliseconds now);
 
  private:
+  enum class Source { kNone, kProgram, kTasks, kItems };
+  struct Share {
+    Source source = Source::kNone;
+    std::optional<double> done;
+  };
+
+  static Share ShareOf(const std::vector<NodeView>& training, const std::vector<NodeView>& telling,
+                       const Activity& activity);
+  static Share ShareFed(const std::vector<NodeView>& training, const Activity& activity);
+
+  Source source_ = Source::kNone;
   ShareMeter share_;
 };
 

@@ -96,6 +96,36 @@ TEST_F(RunMeterTest, WithoutAWordOfTheProgramTheDriversCountsSayIt) {
   EXPECT_EQ(Look().text, "epoch 7, 75 %");
 }
 
+TEST_F(RunMeterTest, AnotherSourceOfTheShareIsNoSpeed) {
+  activity_.epoch = 1;
+  activity_.epochs = 3;
+  metrics_[1] = metrics_[2] = {{"progress", std::string("unknown")}};
+  for (int second = 1; second <= 20; ++second) {
+    activity_.epoch_fed = 0.005 * second;
+    Look();
+  }
+  EXPECT_NEAR(Look(seconds(0)).left_seconds.value(), 580, 1);
+  // The items are counted otherwise than Spark's tasks.
+  activity_.items_planned = 1000;
+  const auto grow_items = [&](int times) {
+    for (int second = 0; second <= times; ++second) {
+      metrics_[1]["items_delivered"] = std::int64_t{300 + second};
+      Look();
+    }
+  };
+  grow_items(4);
+  EXPECT_FALSE(Look(seconds(0)).left_seconds.has_value()) << "too early to say";
+  grow_items(20);
+  EXPECT_NEAR(Look(seconds(0)).left_seconds.value(), 680, 1);
+  // A fit that was resumed has had epochs that the driver has not fed.
+  for (int second = 0; second <= 10; ++second) {
+    metrics_[1]["progress"] = metrics_[2]["progress"] = 0.7 + 0.001 * second;
+    const RunProgress progress = Look();
+    EXPECT_GT(progress.left_seconds.value_or(290), 280);
+  }
+  EXPECT_NEAR(Look(seconds(0)).left_seconds.value(), 290, 1);
+}
+
 TEST_F(RunMeterTest, SaysWhatNodesDoThatDoNotTrain) {
   nodes_[1].detail = nodes_[2].detail = "importing TensorFlow";
   nodes_[0].detail = "serving";
