@@ -25,6 +25,8 @@ MOST_RESTARTS = 3
 
 def train(ctx):
     """Runs in every node."""
+    import tensorflow as tf
+
     import keras
 
     args = ctx.args
@@ -55,8 +57,13 @@ def train(ctx):
         def on_epoch_end(self, epoch, logs=None):
             ctx.report(epoch=epoch + 1, **logs)
 
+    # Without rows, as where all epochs are done, nothing else says what the columns are.
+    spec = {
+        "pixels": tf.TensorSpec([args.pixels], tf.float32),
+        "label": tf.TensorSpec([], tf.int32),
+    }
     model.fit(
-        ctx.dataset(32, features="pixels", label="label"),
+        ctx.dataset(32, features="pixels", label="label", spec=spec),
         epochs=args.epochs,
         callbacks=[
             ctx.average_metrics(),
@@ -78,7 +85,8 @@ def run(spark, args, rows):
         print(f"Cluster {clusters}: {done} of {args.epochs} epochs are done", flush=True)
         try:
             with tfos.run(spark, train, nodes=2, args=args) as cluster:
-                cluster.train(rows, epochs=args.epochs - done)
+                if done < args.epochs:  # Else the nodes only save the model.
+                    cluster.train(rows, epochs=args.epochs - done)
             break
         except NodeFailedError as error:
             if clusters > MOST_RESTARTS:

@@ -9,12 +9,14 @@ TensorFlow.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
 import os
 import posixpath
 import re
+import sys
 import uuid
 import warnings
 import zipfile
@@ -24,7 +26,9 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from tfos.errors import BadInputError
-from tfos.files.access import access_for
+from tfos.files import paths
+from tfos.files.access import access_for, scheme_of
+from tfos.files.local import LocalFiles
 
 FORMAT = 1
 _FOLDER = re.compile(r"checkpoint-(\d{8,})")
@@ -88,12 +92,23 @@ def last_checkpoint(directory: str | os.PathLike[str]) -> Checkpoint | None:
     of the checkpoint, to verify it.
 
     Args:
-        directory: a URI such as ``hdfs://namenode:8020/run``, or a path on this host.
+        directory: as in ``ctx.checkpoint``. A path without a scheme is on the default file system
+            of this process' SparkContext; on this host, if there is none, as with Spark Connect.
 
     Raises OSError; :class:`tfos.errors.BadInputError` if all checkpoints are damaged.
     """
-    saved = CheckpointDirectory(directory).newest()
+    saved = CheckpointDirectory(_as_nodes_mean(directory)).newest()
     return None if saved is None else saved.checkpoint
+
+
+def _as_nodes_mean(directory: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """The URI that ``ctx.checkpoint`` has made of it."""
+    # Programs on nodes may do without Spark.
+    spark = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    context = getattr(spark, "_active_spark_context", None)
+    if context is None or scheme_of(directory):
+        return directory
+    return paths.resolve(paths.default_fs(context), os.getcwd(), directory)
 
 
 class CheckpointDirectory:
@@ -153,26 +168,38 @@ class CheckpointDirectory:
                 self._access.delete_if_empty(folder)
             raise
         self._access.rename(f"{folder}/{manifest}", f"{folder}/{_MANIFEST}")
+        if isinstance(self._access, LocalFiles):
+            # Before older ones go: a host that loses its power may forget names of synced files.
+            _sync_directory(folder)
+            _sync_directory(self._path)
         return Checkpoint(folder, state.epoch, state.step)
 
     def prune(self, keep: int) -> None:
         """Deletes all but the newest ``keep``, those that were found damaged, and what processes
-        that were killed have left."""
+        that were killed have left. What can't be deleted stays, and keeps nothing else there: then
+        raises its OSError, the first one, at the end."""
+        failed: OSError | None = None
         good = [number for number in self._committed() if number not in self._damaged]
         for number in self._numbers():
             if good and number < good[0] and number not in good[:keep]:
                 folder = self._folder(number)
-                self._access.delete(f"{folder}/{_MANIFEST}")  # From here on it does not count.
-                self._access.delete(folder)
+                try:
+                    self._access.delete(f"{folder}/{_MANIFEST}")  # From here on it does not count.
+                    self._access.delete(folder)
+                except OSError as error:
+                    failed = failed or error
+        if failed is not None:
+            raise failed
 
     def newest(self) -> Saved | None:
         """The newest one that is whole; a warning names those that are not. None if there is none.
-        Raises :class:`BadInputError` if there are some and all are damaged."""
+        Raises :class:`BadInputError` if there are some and all are damaged; OSError if one can't be
+        read, which may be whole: the next attempt may succeed."""
         why = ""
         for number in self._committed():
             try:
                 saved = self._verified(number)
-            except (_DamageError, OSError) as error:
+            except _DamageError as error:
                 self._damaged.add(number)
                 why = f"{self._folder(number)} is damaged: {error}"
                 warnings.warn(
@@ -228,9 +255,12 @@ class CheckpointDirectory:
                 "tfos that wrote it"
             )
         summed = _Summed(None)
-        with self._access.open(f"{folder}/{manifest['file']}") as file:
-            while block := file.read(_BLOCK_BYTES):
-                summed.write(block)
+        try:
+            with self._access.open(f"{folder}/{manifest['file']}") as file:
+                while block := file.read(_BLOCK_BYTES):
+                    summed.write(block)
+        except FileNotFoundError as error:
+            raise _DamageError(f"{manifest['file']} is not there") from error
         if summed.size != manifest["bytes"]:
             raise _DamageError(f"{manifest['file']} has {summed.size} bytes of {manifest['bytes']}")
         if summed.digest() != manifest["file_sha256"]:
@@ -256,6 +286,18 @@ class CheckpointDirectory:
 
 class _DamageError(Exception):
     """A checkpoint has not the bytes that were written."""
+
+
+def _sync_directory(path: str) -> None:
+    """Has the names in a directory of this host survive a loss of power."""
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # Some file systems have no such call.
+            raise
+    finally:
+        os.close(directory)
 
 
 class _Summed:

@@ -76,6 +76,7 @@ class Checkpoints(Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         model = self.model
         _check(model, self._nodes)
+        skip_no_more(model)  # As a fit that has failed may have left it.
         self._last_time = time.monotonic()
         optimizer = model.optimizer
         if not optimizer.built:
@@ -95,6 +96,8 @@ class Checkpoints(Callback):
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._epoch = epoch
+        # Of this fit alone, which has read it by now, and may yet fail.
+        self.model._initial_epoch = None
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._note_outcomes()
@@ -116,7 +119,7 @@ class Checkpoints(Callback):
             self._save(epoch + 1, 0)
 
     def on_train_end(self, logs: Any = None) -> None:
-        self.model._initial_epoch = None  # Of this fit alone.
+        self.model._initial_epoch = None  # There may have been no epoch.
         if not self._writer.wait(LAST_WRITE_TIMEOUT):
             warnings.warn(
                 f"the last checkpoint was not written to {self._directory.name} within "
@@ -150,6 +153,7 @@ class Checkpoints(Callback):
     def _save(self, epoch: int, step: int) -> None:
         self._last_time = time.monotonic()
         model, directory, keep = self.model, self._directory, self._keep
+        self._writer.drop_waiting()  # There is no room for three copies.
         state = State(
             epoch,
             step,
@@ -163,7 +167,10 @@ class Checkpoints(Callback):
 
         def write() -> None:
             directory.write(state)
-            directory.prune(keep)
+            try:
+                directory.prune(keep)
+            except OSError as error:
+                raise _PruneError(f"{type(error).__name__}: {error}") from error
 
         self._writer.write(write, f"epoch {epoch}, step {step}")
 
@@ -171,8 +178,16 @@ class Checkpoints(Callback):
         """Says, in the program's thread, what has become of the last ones."""
         outcomes = self._writer.take_outcomes()
         for what, error in outcomes:
-            self._counts["checkpoints" if error is None else "checkpoint_failures"] += 1
-            if error is not None:
+            is_there = error is None or isinstance(error, _PruneError)
+            self._counts["checkpoints" if is_there else "checkpoint_failures"] += 1
+            if isinstance(error, _PruneError):
+                warnings.warn(
+                    f"old checkpoints in {self._directory.name} can't be deleted: {error}. Newer "
+                    "ones are written, and training goes on",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+            elif error is not None:
                 warnings.warn(
                     f"the checkpoint of {what} was not written to {self._directory.name}: "
                     f"{type(error).__name__}: {error}. Training goes on, and the checkpoints "
@@ -241,14 +256,19 @@ class Checkpoints(Callback):
         except OSError as error:
             raise BadInputError(
                 f"the directory of the checkpoints, {directory.name}, can't be used: "
-                f"{type(error).__name__}: {error}. This node must be able to read and write it"
+                f"{type(error).__name__}: {error}. This node must be able to read and write it. "
+                "Nothing was deleted"
             ) from error
         return saved.checkpoint.epoch, saved.checkpoint.step
 
 
+class _PruneError(Exception):
+    """A checkpoint was written, and older ones can't be deleted."""
+
+
 class _Writer:
     """Writes in a thread of its own, one after the other. What waits is replaced by what comes
-    later, so there are at most two copies of the variables.
+    later. A caller that drops it before it makes more has at most two copies of the variables.
 
     Owner and lifetime: a callback; the thread ends when there is nothing to write. Threads: any.
     """
@@ -272,6 +292,11 @@ class _Writer:
                     target=self._run, name="tfos-checkpoints", daemon=True
                 )
                 self._thread.start()
+
+    def drop_waiting(self) -> None:
+        """Forgets what waits, if anything does."""
+        with self._changed:
+            self._waiting = None
 
     def wait(self, timeout: float) -> bool:
         """Whether all is written, or has failed, within so many seconds."""

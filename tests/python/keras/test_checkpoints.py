@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pathlib
 import random
 import signal
 import subprocess
 import sys
+import uuid
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import tfos
+from support.fake_spark import FakeSparkContext
 from support.files.checkpoints import checked, state_of
 from support.files.remote_files import names_in, read_bytes, write_bytes
 from support.places import IMPORT_PATHS, SCRIPTS
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
+from tfos.files.local import LocalFiles
 from tfos.keras import checkpoints
 from tfos.keras.checkpoints import CheckpointDirectory
 
@@ -101,6 +105,115 @@ def test_what_is_damaged_counts_as_none_and_goes(tmp_path):
     files.write(state_of(4))
     files.prune(2)
     assert names_in(tmp_path) == ["checkpoint-00000001", "checkpoint-00000004"]
+
+
+@pytest.mark.parametrize("part", ["manifest.json", "state-"])
+@pytest.mark.parametrize(
+    "error", [PermissionError, ConnectionResetError, OSError(errno.EMFILE, "many")]
+)
+def test_what_cannot_be_read_is_not_damaged(tmp_path, monkeypatch, part, error):
+    """Else training goes on from an older one, and the newest is deleted."""
+    _, newest = written(tmp_path, 1, 2)
+    files = CheckpointDirectory(tmp_path)
+
+    def fails(self, path):
+        if f"{newest}/{part}" in path:
+            raise error
+        return open(path, "rb")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalFiles, "open", fails)
+        with pytest.raises(OSError) as raised:
+            files.newest()
+    assert not isinstance(raised.value, FileNotFoundError)
+    files.write(state_of(3))
+    files.prune(2)
+    assert names_in(tmp_path) == ["checkpoint-00000002", "checkpoint-00000003"]
+
+
+def test_a_failure_of_hdfs_is_no_damage(faulty):
+    _, newest = written(faulty.uri, 1, 2)
+    faulty.inject("read")
+    with pytest.raises(OSError, match="injected failure of read"):
+        tfos.last_checkpoint(faulty.uri)
+    assert tfos.last_checkpoint(faulty.uri).path == newest
+
+
+def test_one_that_cannot_be_deleted_keeps_no_other(tmp_path, monkeypatch):
+    folders = written(tmp_path, *range(5))
+    plain = LocalFiles.delete
+
+    def fails(self, path):
+        if folders[1] in path:
+            raise PermissionError(path)
+        plain(self, path)
+
+    monkeypatch.setattr(LocalFiles, "delete", fails)
+    with pytest.raises(PermissionError, match=folders[1]):
+        CheckpointDirectory(tmp_path).prune(1)
+    assert names_in(tmp_path) == ["checkpoint-00000002", "checkpoint-00000005"]
+
+
+def test_the_commit_is_on_the_disk_before_older_ones_go(tmp_path, monkeypatch):
+    done = []
+
+    def noting(what, plain):
+        def function(*arguments, **options):
+            first = arguments[0]
+            done.append(
+                (what, os.readlink(f"/proc/self/fd/{first}") if what == "sync" else str(first))
+            )
+            return plain(*arguments, **options)
+
+        return function
+
+    written(tmp_path, 1)
+    for what, name in (("sync", "fsync"), ("rename", "replace"), ("delete", "unlink")):
+        monkeypatch.setattr(os, name, noting(what, getattr(os, name)))
+    files = CheckpointDirectory(tmp_path)
+    folder = files.write(state_of(2)).path
+    files.prune(1)
+    kinds = [what for what, _ in done]
+    committed, deleted = kinds.index("rename"), kinds.index("delete")
+    assert kinds[:committed] == ["sync", "sync"], "the files"
+    assert done[committed + 1 : deleted] == [("sync", folder), ("sync", str(tmp_path))]
+
+
+def test_a_disk_that_cannot_sync_folders_is_good_enough(tmp_path, monkeypatch):
+    plain = os.fsync
+
+    def fsync(descriptor, number=errno.EINVAL):
+        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            raise OSError(number, os.strerror(number))
+        plain(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    written(tmp_path, 1)
+    assert checked(tmp_path).epoch == 1
+    monkeypatch.setattr(os, "fsync", lambda descriptor: fsync(descriptor, errno.EIO))
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        written(tmp_path, 2)
+
+
+def test_the_driver_looks_where_nodes_write(hadoop, tmp_path, monkeypatch):
+    import pyspark
+
+    name = f"/{uuid.uuid4().hex}/run"
+    [there] = written(f"{hadoop.hdfs}{name}", 1)
+
+    def with_default(uri):
+        context = FakeSparkContext(hadoop_conf={"fs.defaultFS": uri})
+        monkeypatch.setattr(pyspark.SparkContext, "_active_spark_context", context)
+
+    with_default(hadoop.hdfs)
+    assert tfos.last_checkpoint(name).path == there
+    assert tfos.last_checkpoint(tmp_path) is None
+    [here] = written(tmp_path / "run", 2)
+    assert tfos.last_checkpoint(f"file://{tmp_path}/run").path == here
+    with_default("file:///")
+    assert tfos.last_checkpoint(tmp_path / "run").path == here
+    monkeypatch.chdir(tmp_path)
+    assert tfos.last_checkpoint("run").path == here
 
 
 def test_where_all_are_damaged_training_does_not_begin_anew(tmp_path):

@@ -7,6 +7,7 @@ import os
 import pathlib
 import threading
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -17,6 +18,9 @@ from support.comparing import assert_same
 from support.files.remote_files import names_in
 from support.programs import checkpoints as programs
 from tfos.errors import BadInputError
+from tfos.keras import saving
+from tfos.keras.checkpoints import State
+from tfos.keras.joining import is_skipping
 from tfos.keras.saving import Checkpoints, _Writer
 
 BATCHES, EPOCHS = programs.BATCHES, programs.EPOCHS
@@ -200,6 +204,86 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_training(undisturbed, 
     assert reported[-1] == {"checkpoints": 2, "checkpoint_failures": 1}
     assert tfos.last_checkpoint(faulty.uri)[1:] == (EPOCHS, 0)
     assert len(names_in(faulty.uri)) == 2
+
+
+def test_old_ones_that_cannot_be_deleted_are_a_warning_of_their_own(faulty):
+    reported = []
+    callback = Checkpoints(faulty.uri, None, 1, report=lambda **metrics: reported.append(metrics))
+    fault = keras.callbacks.LambdaCallback(
+        on_epoch_begin=lambda epoch, logs: faulty.inject("delete") if epoch == 1 else None
+    )
+    with pytest.warns(
+        RuntimeWarning,
+        match=rf"old checkpoints in {faulty.uri} can't be deleted: .*injected failure of delete",
+    ) as caught:
+        fit(callback, fault)
+    assert not any("was not written" in str(one.message) for one in caught)
+    assert reported[-1] == {"checkpoints": EPOCHS, "checkpoint_failures": 0}
+    assert names_in(faulty.uri) == [f"checkpoint-0000000{EPOCHS}"]
+
+
+def test_one_that_cannot_be_read_fails_before_the_first_step(faulty):
+    fit(Checkpoints(faulty.uri, None, 3), epochs=1)
+    faulty.inject("read")
+    with pytest.raises(BadInputError, match="can't be used: .*injected failure of read"):
+        fit(Checkpoints(faulty.uri, None, 3))
+    assert len(names_in(faulty.uri)) == 1
+
+
+def test_a_fit_after_one_that_failed_begins_where_it_should(tmp_path):
+    model = compiled()
+    with pytest.raises(Interrupted):
+        fit(Checkpoints(str(tmp_path), 0, 3), programs.after_batch(1, 3, raise_it), model=model)
+    plain = model.train_function
+
+    # It fails while it reads past the batches of the checkpoint.
+    with pytest.raises(Interrupted):
+        fit(Checkpoints(str(tmp_path), 0, 3), programs.after_batch(1, 1, raise_it), model=model)
+    assert model._initial_epoch is None, "a fit without checkpoints begins at 0"
+    assert is_skipping(model)
+    _, epochs, _ = fit(Checkpoints(str(tmp_path / "other"), 0, 3), model=model, epochs=2)
+    assert epochs == [0, 1]
+    assert model.train_function is plain
+    assert tfos.last_checkpoint(tmp_path / "other")[1:] == (2, 0)
+
+    _, epochs, _ = fit(Checkpoints(str(tmp_path), 0, 3), model=model)
+    assert epochs == [1, 2]
+    assert model.train_function is plain
+
+
+def test_there_are_at_most_two_copies(tmp_path, monkeypatch):
+    """One that is written, and one that waits or is made."""
+    callback, alive = Checkpoints(str(tmp_path), None, 3), weakref.WeakSet()
+    begun, go_on, most = threading.Event(), threading.Event(), []
+    write = callback._directory.write
+    plain = saving._optimizer_of
+
+    def slowly(state):
+        begun.set()
+        go_on.wait(60)
+        return write(state)
+
+    class Copies(list):
+        __hash__ = object.__hash__
+
+    def state(epoch, step, optimizer, variables):
+        copies = Copies(variables)
+        alive.add(copies)
+        return State(epoch, step, optimizer, copies)
+
+    def before_copying(model):
+        most.append(len(alive))
+        return plain(model)
+
+    monkeypatch.setattr(saving, "State", state)
+    monkeypatch.setattr(saving, "_optimizer_of", before_copying)
+    monkeypatch.setattr(callback._directory, "write", slowly)
+    order = keras.callbacks.LambdaCallback(
+        on_epoch_begin=lambda epoch, logs: begun.wait(60) if epoch else None,
+        on_train_end=lambda logs: go_on.set(),
+    )
+    compiled().fit(programs.dataset_of(), epochs=4, verbose=0, callbacks=[order, callback])
+    assert most == [0, 1, 1, 1]
 
 
 def test_what_waits_is_replaced_by_what_comes_later():

@@ -25,7 +25,7 @@ class EventLog {
   /// `node_id` -1: of no node.
   void Add(std::chrono::milliseconds now, int node_id, std::string text);
   /// Adds a node's state, if it has another one or is about to leave. What it does in a state is
-  /// no event: of many nodes that would push out all else.
+  /// not an event: of many nodes that would push out all else.
   void AddState(std::chrono::milliseconds now, const NodeInfo& node);
 
   /// A list of JSON: the events from number `from` on, the oldest first. They count from 0.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -9,6 +10,7 @@ import time
 import numpy as np
 
 import tfos
+from tfos.errors import BadInputError
 
 BATCHES, EPOCHS, ROWS = 5, 3, 8
 
@@ -86,11 +88,16 @@ def wait_for_writer(checkpoints):
 
 def wait_for_checkpoint(directory, epoch, step):
     """Until the newest one is as new."""
-    while True:
-        found = tfos.last_checkpoint(directory)
+    deadline = time.monotonic() + 120
+    found = None
+    while time.monotonic() < deadline:
+        # Writers may delete what is looked at.
+        with contextlib.suppress(BadInputError, OSError):
+            found = tfos.last_checkpoint(directory)
         if found is not None and (found.epoch, found.step) >= (epoch, step):
             return
         time.sleep(0.01)
+    raise TimeoutError(f"no checkpoint of {(epoch, step)} in {directory}, the newest is {found}")
 
 
 def resumable(ctx, directory, moment, dies):
