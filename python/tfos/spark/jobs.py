@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -47,6 +45,8 @@ class SparkJob:
         self._error: Exception | None = None
         self._result: Any = None
         self._cancelled = False
+        self._share = 0.0
+        self._watch: threading.Thread | None = None
         self._done = threading.Event()
 
         def run() -> None:
@@ -108,28 +108,33 @@ class SparkJob:
 
     def share_done(self) -> float:
         """The share of the tasks of its last stage that have ended, 0 to 1; 0 where Spark does not
-        say. It is up to two seconds old, and falls where Spark adds a stage.
+        say. It is some seconds old, and falls where Spark adds a stage. One thread asks for it.
+        """
+        # Spark's handler of Ctrl-C calls the JVM, which it can't if the main thread is calling it
+        # just then: the Ctrl-C would be lost. So another thread asks Spark.
+        if self._watch is None:
+            self._watch = threading.Thread(
+                target=self._look_at_share, name=f"{self.group}-share", daemon=True
+            )
+            self._watch.start()
+        return self._share
 
-        Raises nothing: a session that ends says so where its jobs do."""
-        try:
-            return self._jobs.share_done()
-        except Exception as error:
-            logger.debug("Spark does not say how far its job %s is: %s", self.group, error)
-            return 0.0
+    def _look_at_share(self) -> None:
+        while True:
+            try:
+                self._share = self._jobs.share_done()
+            except Exception as error:  # A session that ends says so where its jobs do.
+                logger.debug("Spark does not say how far its job %s is: %s", self.group, error)
+            if self._done.wait(_SHARE_INTERVAL_SECONDS):
+                return
 
 
 class _ContextJobGroup:
-    """The Spark jobs of a thread in a session with a SparkContext.
+    """The Spark jobs of a thread in a session with a SparkContext."""
 
-    clock: in seconds.
-    """
-
-    def __init__(self, sc: SparkContext, group: str, clock: Callable[[], float] = time.monotonic):
+    def __init__(self, sc: SparkContext, group: str):
         self._sc = sc
         self._group = group
-        self._clock = clock
-        self._share = 0.0
-        self._share_asked = -math.inf
 
     def begin(self, description: str) -> None:
         self._sc.setJobGroup(self._group, description, interruptOnCancel=True)
@@ -145,14 +150,8 @@ class _ContextJobGroup:
         return sum(one.numActiveTasks for one in stages), sum(one.numTasks for one in stages)
 
     def share_done(self) -> float:
-        now = self._clock()
-        if now - self._share_asked >= _SHARE_INTERVAL_SECONDS:
-            self._share_asked = now
-            stage = self._last_stage()
-            self._share = (
-                stage.numCompletedTasks / stage.numTasks if stage and stage.numTasks else 0.0
-            )
-        return self._share
+        stage = self._last_stage()
+        return stage.numCompletedTasks / stage.numTasks if stage and stage.numTasks else 0.0
 
     def _last_stage(self) -> Any:
         """What Spark knows of the stage that it has numbered last; None: nothing.

@@ -9,12 +9,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from support.waiting import wait_for
 from tfos.cluster.feed import ClusterFeed, warn_of_speculation
 from tfos.cluster.progress import Progress, describe, number
 from tfos.cluster.training import Course
 from tfos.feed.datafeed import FeedSource
 from tfos.feed.plan import FeedPlan, Replay
 from tfos.feed.tasks import _batches_by_bytes, _batches_by_feedback
+from tfos.spark import jobs as spark_jobs
 from tfos.spark.jobs import _ContextJobGroup
 
 
@@ -189,19 +191,14 @@ def test_the_last_progress_line_has_no_rate_of_a_moment(capsys):
 
 
 class Tracker:
-    """A SparkContext's, with what it is asked, and a clock that the test moves."""
+    """A SparkContext's, with what it is asked."""
 
     def __init__(self, jobs, stages):
         self.jobs = jobs
         self.stages = stages
         self.asked = []
-        self.now = 100.0
         context = SimpleNamespace(statusTracker=lambda: self)
-        self.group = _ContextJobGroup(context, "feed-0", clock=lambda: self.now)
-
-    def share_later(self):
-        self.now += 2
-        return self.group.share_done()
+        self.group = _ContextJobGroup(context, "feed-0")
 
     def getJobIdsForGroup(self, group):
         self.asked.append(group)
@@ -227,39 +224,36 @@ def test_of_a_job_that_feeds_only_the_stage_that_feeds_counts():
     assert tracker.asked == ["feed-0", 5, 8], "each question is a call to the JVM"
 
 
-def test_spark_is_asked_at_most_every_two_seconds_how_much_was_fed():
-    tracker = Tracker({0: [0]}, {0: (1, 4)})
-    assert tracker.group.share_done() == 0.25
-    tracker.stages[0] = (2, 4)
-    tracker.now += 1.9
-    assert [tracker.group.share_done() for _ in range(100)] == [0.25] * 100
-    assert len(tracker.asked) == 3
-    tracker.now += 0.1
-    assert tracker.group.share_done() == 0.5
+def test_the_thread_that_waits_does_not_ask_spark(monkeypatch):
+    """While it calls the JVM, Spark's handler of Ctrl-C can't."""
+    threads = set()
+
+    def share_done():
+        threads.add(threading.current_thread())
+        return 0.25
+
+    group = SimpleNamespace(begin=lambda description: None, end=lambda: None, share_done=share_done)
+    monkeypatch.setattr(spark_jobs, "_job_group", lambda sc, name: group)
+    over = threading.Event()
+    job = spark_jobs.SparkJob(None, "feed-0", "a job", over.wait, lambda job: None)
+    try:
+        wait_for(lambda: job.share_done() == 0.25, "the share")
+    finally:
+        over.set()
+    assert job.result() and threading.current_thread() not in threads
 
 
 def test_what_spark_does_not_know_of_a_job_was_not_fed():
     tracker = Tracker({}, {})
     assert tracker.group.share_done() == 0, "it is planned"
     tracker.jobs[2] = None
-    assert tracker.share_later() == 0
+    assert tracker.group.share_done() == 0
     tracker.jobs[2] = []
-    assert tracker.share_later() == 0
+    assert tracker.group.share_done() == 0
     tracker.jobs[2] = [5]
-    assert tracker.share_later() == 0
+    assert tracker.group.share_done() == 0
     tracker.stages[5] = (0, 0)
-    assert tracker.share_later() == 0
-
-
-def test_a_spark_that_does_not_answer_is_not_asked_again_at_once():
-    tracker = Tracker({0: [0]}, {0: (1, 4)})
-    assert tracker.group.share_done() == 0.25
-    jobs, tracker.jobs = tracker.jobs, None
-    with pytest.raises(TypeError):
-        tracker.share_later()
-    tracker.jobs = jobs
-    assert tracker.group.share_done() == 0.25
-    assert len(tracker.asked) == 4
+    assert tracker.group.share_done() == 0
 
 
 def test_a_shuffle_that_spark_ran_first_does_not_stay_counted_as_fed():
