@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 
@@ -176,14 +177,18 @@ def test_top_paints_over_itself_on_a_terminal():
         if pid == 0:
             os.execv(executable.path(), ["tfos", "top", "--interval", "0.1"])
         shown = b""
-        # A line about the cluster, the names of the columns, a node.
-        while shown.count(b"\x1b[3A") < 2:
+        while len(up := re.findall(rb"\x1b\[(\d+)A", shown)) < 2:
             shown += os.read(terminal, 1000)
         os.write(terminal, b"\x03")
         _, status = os.waitpid(pid, 0)
         os.close(terminal)
     assert os.WTERMSIG(status) == signal.SIGINT
-    assert f"cluster {cluster.cluster_id}: running, 1 nodes".encode() in shown
+    title = f"cluster {cluster.cluster_id}: running, 1 nodes".encode()
+    first, second = re.split(rb"\x1b\[\d+A", shown)[:2]
+    assert title in first and title in second
+    # As many lines up as there were: about the cluster, its progress, the names of the columns, a
+    # node.
+    assert [int(lines) for lines in up[:2]] == [first.count(b"\n"), second.count(b"\n")]
 
 
 @pytest.mark.parametrize("command", ["status", "top", "logs", "stack", "stop"])
