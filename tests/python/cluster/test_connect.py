@@ -210,6 +210,10 @@ class Client:
         self.place = json.loads(line.removeprefix("cluster "))["place"]
         fed = directory / "feed_for_ever"
         wait_for(lambda: len(list(fed.glob("pids-*"))) == 2, "the programs of both nodes")
+        # Before that the client asks the server for the schema. Spark repeats a question to a server
+        # that is gone for minutes.
+        said = directory / "client.err"
+        wait_for(lambda: " s  feeding | " in said.read_text(), said.read_text)
 
     def error(self):
         wait_for(self.said.exists, "the client's error")
