@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tfos.errors import BadInputError
@@ -73,15 +74,18 @@ def wait_for_slots(
         return
     before = 0
     deadline = time.monotonic() + max(timeout, first_executor_timeout)
-    while (slots := available_slots(spark_context, of_java)) < needed:
-        if slots > before:
-            before = slots
-            deadline = time.monotonic() + timeout
-        # The threads of a local master are there from the start; executors may still register.
-        if spark_context.master.startswith("local[") or time.monotonic() >= deadline:
-            raise _shortage(spark_context, conf, slots, needed, what)
-        while_waiting(f"waiting for executors: {slots} of {needed} task slots")
-        time.sleep(_POLL_SECONDS)
+    # Spark's handler of Ctrl-C calls the JVM from the main thread. If that were calling it just
+    # then, the Ctrl-C would be lost.
+    with ThreadPoolExecutor(1, "tfos-slots") as asker:
+        while (slots := asker.submit(available_slots, spark_context, of_java).result()) < needed:
+            if slots > before:
+                before = slots
+                deadline = time.monotonic() + timeout
+            # The threads of a local master are there from the start; executors may still register.
+            if spark_context.master.startswith("local[") or time.monotonic() >= deadline:
+                raise _shortage(spark_context, conf, slots, needed, what)
+            while_waiting(f"waiting for executors: {slots} of {needed} task slots")
+            time.sleep(_POLL_SECONDS)
 
 
 def _shortage(spark_context: Any, conf: Any, slots: int, needed: int, what: str) -> BadInputError:

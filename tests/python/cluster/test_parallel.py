@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -47,6 +48,19 @@ def test_executors_that_register_later_are_waited_for():
     sc = FakeSparkContext("spark://host:7077", slots_by_look=[0, 1, 2])
     slots.wait_for_slots(sc, 2, timeout=60)
     assert sc.looks == [2]
+
+
+def test_the_thread_that_waits_for_slots_does_not_ask_spark(monkeypatch):
+    """While it calls the JVM, Spark's handler of Ctrl-C can't."""
+    threads = []
+
+    def available(context, profile):
+        threads.append(threading.current_thread())
+        return len(threads)
+
+    monkeypatch.setattr(slots, "available_slots", available)
+    slots.wait_for_slots(FakeSparkContext("spark://host:7077", slots_by_look=[]), 2, timeout=60)
+    assert len(threads) == 2 and threading.current_thread() not in threads
 
 
 def test_executors_that_never_register_are_waited_for_until_the_timeout():
