@@ -131,22 +131,29 @@ def _of_argparse(made: argparse.ArgumentParser, path: tuple[str, ...], help: str
 
 def bash(tfos: Command) -> str:
     """The script for bash."""
-    paths = "|".join(f"'{command.words}'" for command in tfos.all() if command.path)
-    words, valued, chosen = [], [], []
+    words = []
     for command in tfos.all():
         names = " ".join(name for option in command.options for name in option.names)
         below = " ".join(one.path[-1] for one in command.commands)
         words.append(f"        '{command.words}') commands='{below}' options='{names}' ;;")
+    return _filled(_BASH, tfos, words, "        {cases}) commands='{choices}' options= ;;")
+
+
+def _filled(template: str, tfos: Command, words: list[str], chosen: str) -> str:
+    """The script for a shell with `case`. words: what follows each command. chosen: what follows
+    an option that is one of some choices."""
+    valued, lines = [], []
+    for command in tfos.all():
         for option in command.options:
             cases = "|".join(f"'{command.words} {name}'" for name in option.names)
             if option.choices:
-                chosen.append(f"        {cases}) commands='{' '.join(option.choices)}' options= ;;")
+                lines.append(chosen.format(cases=cases, choices=" ".join(option.choices)))
             elif option.value:
                 valued.append(cases)
-    return _BASH.format(
-        paths=paths,
+    return template.format(
+        paths="|".join(f"'{command.words}'" for command in tfos.all() if command.path),
         words="\n".join(words),
-        chosen="\n".join(chosen),
+        chosen="\n".join(lines),
         valued="|".join(valued),
     )
 
@@ -185,8 +192,7 @@ complete -o default -F _tfos tfos
 
 def zsh(tfos: Command) -> str:
     """The script for zsh."""
-    paths = "|".join(f"'{command.words}'" for command in tfos.all() if command.path)
-    words, valued, chosen = [], [], []
+    words = []
     for command in tfos.all():
         names = [
             _described(name, option.help) for option in command.options for name in option.names
@@ -194,18 +200,7 @@ def zsh(tfos: Command) -> str:
         below = [_described(one.path[-1], one.help) for one in command.commands]
         arrays = f"commands=({' '.join(below)}) options=({' '.join(names)})"
         words.append(f"        ('{command.words}') {arrays} ;;")
-        for option in command.options:
-            cases = "|".join(f"'{command.words} {name}'" for name in option.names)
-            if option.choices:
-                chosen.append(f"        ({cases}) compadd -- {' '.join(option.choices)}; return ;;")
-            elif option.value:
-                valued.append(cases)
-    return _ZSH.format(
-        paths=paths,
-        words="\n".join(words),
-        chosen="\n".join(chosen),
-        valued="|".join(valued),
-    )
+    return _filled(_ZSH, tfos, words, "        ({cases}) compadd -- {choices}; return ;;")
 
 
 def _described(name: str, help: str) -> str:
