@@ -153,7 +153,7 @@ class Checkpoints(Callback):
     def _save(self, epoch: int, step: int) -> None:
         self._last_time = time.monotonic()
         model, directory, keep = self.model, self._directory, self._keep
-        self._writer.drop_waiting()  # There is no room for three copies.
+        self._writer.drop_waiting()  # So memory holds two copies at most.
         state = State(
             epoch,
             step,

@@ -26,11 +26,9 @@ def train(ctx):
     before the first step, and before the second epoch."""
     import pathlib
     import sys
-    import time
 
     def wait(name):
-        while not pathlib.Path(ctx.args, name).exists():
-            time.sleep(0.02)
+        wait_for(pathlib.Path(ctx.args, name).exists, name)
 
     class StopImport:
         def find_spec(self, name, path=None, target=None):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
 
 import numpy as np
 
 import tfos
+from support.waiting import wait_for
 from tfos.errors import BadInputError
 
 BATCHES, EPOCHS, ROWS = 5, 3, 8
@@ -88,16 +88,16 @@ def wait_for_writer(checkpoints):
 
 def wait_for_checkpoint(directory, epoch, step):
     """Until the newest one is as new."""
-    deadline = time.monotonic() + 120
     found = None
-    while time.monotonic() < deadline:
+
+    def is_there():
+        nonlocal found
         # Writers may delete what is looked at.
         with contextlib.suppress(BadInputError, OSError):
             found = tfos.last_checkpoint(directory)
-        if found is not None and (found.epoch, found.step) >= (epoch, step):
-            return
-        time.sleep(0.01)
-    raise TimeoutError(f"no checkpoint of {(epoch, step)} in {directory}, the newest is {found}")
+        return found is not None and (found.epoch, found.step) >= (epoch, step)
+
+    wait_for(is_there, lambda: f"a checkpoint of {(epoch, step)}; the newest is {found}")
 
 
 def resumable(ctx, directory, moment, dies):
