@@ -142,6 +142,13 @@ RunMeter::Share RunMeter::ShareFed(const Nodes& training, const Activity& activi
   return {Source::kItems, begun / static_cast<double>(activity.items_planned)};
 }
 
+/// The epoch that the programs are at. Spark may feed some epochs ahead of it.
+std::int64_t RunMeter::EpochOf(const Share& share, const Activity& activity) {
+  if (share.source != Source::kItems || !share.done.has_value()) return activity.epoch;
+  const double begun = std::ceil(*share.done * static_cast<double>(activity.epochs));
+  return std::max<std::int64_t>(static_cast<std::int64_t>(begun), 1);
+}
+
 RunProgress RunMeter::Measure(const Nodes& nodes, const History& history, const Activity& activity,
                               std::chrono::milliseconds now) {
   Nodes training;
@@ -151,13 +158,13 @@ RunProgress RunMeter::Measure(const Nodes& nodes, const History& history, const 
   RunProgress progress;
   progress.epoch = Whole(Least(NumbersOf(telling, KnownName("epoch"))));
   progress.epochs = Whole(Least(NumbersOf(telling, KnownName("epochs"))));
-  if (!progress.epoch.has_value() && activity.epochs > 0) {
-    progress.epoch = activity.epoch;
-    progress.epochs = activity.epochs;
-  }
   progress.step = Whole(Least(NumbersOf(telling, KnownName("step"))));
   const Share share = ShareOf(training, telling, activity);
   progress.done = share.done;
+  if (!progress.epoch.has_value() && activity.epochs > 0) {
+    progress.epoch = EpochOf(share, activity);
+    progress.epochs = activity.epochs;
+  }
   progress.loss = Mean(NumbersOf(telling, "loss"));
   if (std::exchange(source_, share.source) != share.source) share_ = ShareMeter();
   share_.Take(share.done, now);

@@ -2,6 +2,7 @@
 #define TFOS_CONTROL_COORDINATOR_HISTORY_RUN_METER_H_
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -41,6 +42,7 @@ class RunMeter {
   static Share ShareOf(const std::vector<NodeView>& training, const std::vector<NodeView>& telling,
                        const Activity& activity);
   static Share ShareFed(const std::vector<NodeView>& training, const Activity& activity);
+  static std::int64_t EpochOf(const Share& share, const Activity& activity);
 
   Source source_ = Source::kNone;
   ShareMeter share_;

@@ -96,6 +96,16 @@ TEST_F(RunMeterTest, WithoutAWordOfTheProgramTheDriversCountsSayIt) {
   EXPECT_EQ(Look().text, "epoch 7, 75 %");
 }
 
+TEST_F(RunMeterTest, SparkMayFeedEpochsAheadOfTheProgram) {
+  activity_.epoch = 4;
+  activity_.epochs = 5;
+  activity_.items_planned = 1000;
+  metrics_[1] = metrics_[2] = {{"items_delivered", std::int64_t{0}}};
+  EXPECT_EQ(Look().text, "epoch 1 of 5, 0 %");
+  metrics_[1] = {{"items_delivered", std::int64_t{250}}};
+  EXPECT_EQ(Look().text, "epoch 2 of 5, 25 %");
+}
+
 TEST_F(RunMeterTest, AnotherSourceOfTheShareIsNoSpeed) {
   activity_.epoch = 1;
   activity_.epochs = 3;
