@@ -171,7 +171,7 @@ def test_top_goes_on_until_the_cluster_ends():
         top.stdout.close()
 
 
-def test_top_paints_over_itself_on_a_terminal():
+def test_top_paints_over_itself_on_a_terminal(ctrl_c):
     with SimulatedCluster(1) as cluster:
         pid, terminal = pty.fork()
         if pid == 0:
