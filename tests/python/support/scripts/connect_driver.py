@@ -133,7 +133,9 @@ def interrupted(spark, directory):
     try:
         with tfos.run(spark, programs.read_slowly_with_a_child, nodes=2, args=arguments) as cluster:
             threading.Thread(target=_interrupt_when_fed, args=(cluster,), daemon=True).start()
-            cluster.train(frame(spark, 1_000_000, 4))
+            # More than the nodes' queues hold. With less, the feed ends while they read, and its progress
+        # may never say that it feeds.
+        cluster.train(frame(spark, 10_000_000, 4))
     except KeyboardInterrupt:
         return [node.state for node in cluster.status()]
 
@@ -315,7 +317,9 @@ def feed_for_ever(spark, directory):
         spark, programs.read_slowly_with_a_child, nodes=2, args=arguments, connect_lease=LEASE
     ) as cluster:
         say("cluster", place=cluster._coordinator._channel.name)
-        cluster.train(frame(spark, 1_000_000, 4))
+        # More than the nodes' queues hold. With less, the feed ends while they read, and its progress
+        # may never say that it feeds.
+        cluster.train(frame(spark, 10_000_000, 4))
 
 
 if __name__ == "__main__":
