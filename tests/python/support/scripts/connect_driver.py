@@ -133,9 +133,7 @@ def interrupted(spark, directory):
     try:
         with tfos.run(spark, programs.read_slowly_with_a_child, nodes=2, args=arguments) as cluster:
             threading.Thread(target=_interrupt_when_fed, args=(cluster,), daemon=True).start()
-            # More than the nodes' queues hold. With less, the feed ends while they read, and its progress
-        # may never say that it feeds.
-        cluster.train(frame(spark, 10_000_000, 4))
+            cluster.train(frame(spark, 1_000_000, 4))
     except KeyboardInterrupt:
         return [node.state for node in cluster.status()]
 
