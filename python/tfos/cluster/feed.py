@@ -268,9 +268,7 @@ class ClusterFeed:
         """Until the nodes have made all steps that the rows allow, or none wants rows; False when
         another node is lost before."""
         number = next(self._questions)
-        self._coordinator.send(
-            "ask_drained", queue=epoch.queue, epoch=epoch.number, number=number
-        )
+        self._coordinator.send("ask_drained", queue=epoch.queue, epoch=epoch.number, number=number)
         self._coordinator.wait(
             lambda: (
                 self._coordinator.drained == number

@@ -98,8 +98,9 @@ struct Exit {
 /// heartbeats.
 Status CheckHeartbeats(std::chrono::milliseconds interval, std::chrono::milliseconds timeout);
 
-using DriverMessage = std::variant<StartCluster, EndEpoch, AbandonEpoch, AskDrained, EndFeed,
-                                   NodeLeaving, Stop, DriverFailure, Activity, Exit, UnknownMessage>;
+using DriverMessage =
+    std::variant<StartCluster, EndEpoch, AbandonEpoch, AskDrained, EndFeed, NodeLeaving, Stop,
+                 DriverFailure, Activity, Exit, UnknownMessage>;
 
 // From the coordinator to the driver.
 
@@ -163,9 +164,9 @@ struct StopAsked {
   std::chrono::milliseconds timeout{0};  ///< For the programs to return by themselves.
 };
 
-using CoordinatorEvent =
-    std::variant<Listening, Fatal, NodeChanged, ClusterFormed, ClusterFailed, MetricsChanged,
-                 NodeFeedTerminated, EpochDrained, TrainingWaits, StopAsked, Finished, UnknownMessage>;
+using CoordinatorEvent = std::variant<Listening, Fatal, NodeChanged, ClusterFormed, ClusterFailed,
+                                      MetricsChanged, NodeFeedTerminated, EpochDrained,
+                                      TrainingWaits, StopAsked, Finished, UnknownMessage>;
 
 }  // namespace tfos::control
 

@@ -153,7 +153,7 @@ TEST_F(SynchronousBatchesTest, TellsThatItWaitsWhereThatIsWanted) {
   EXPECT_FALSE(next().ok());
   EXPECT_EQ(told(), Told({{0, 0, 1}})) << "there is no row";
   EXPECT_FALSE(next().ok());
-  EXPECT_EQ(told(), Told()) << "that is no news";
+  EXPECT_EQ(told(), Told()) << "that was said before";
   node.Feed(0, 5);
   EXPECT_FALSE(next().ok());
   EXPECT_EQ(told(), Told({{2, 0, 1}})) << "there is no ticket";
