@@ -71,9 +71,8 @@ def given_in_epochs(directory):
     ("victim", "killed_in", "memory", "kind"),
     [
         (1, 5, "256m", "frame"),  # all rows are in the nodes' memory
-        (2, 70, "256m", "frame"),  # in the second epoch
-        (1, 20, "64k", "frame"),  # while Spark feeds
-        (0, 20, "64k", "rdd"),
+        (2, 70, "256m", "rdd"),  # in the second epoch
+        (0, 20, "64k", "frame"),  # while Spark feeds; the chief
     ],
 )
 def test_what_a_lost_node_had_goes_to_the_others(
