@@ -118,6 +118,7 @@ class Coordinator {
         Overloaded{
             [&](const EndEpoch& ended) { return roster_.EndEpoch(ended); },
             [&](const AbandonEpoch& abandoned) { return roster_.AbandonEpoch(abandoned); },
+            [&](const AskDrained& asked) { return roster_.AskDrained(asked); },
             [&](const EndFeed&) { return roster_.EndFeed(now_); },
             [&](const NodeLeaving& leaving) { return roster_.Leave(leaving, now_); },
             [&](const Stop& stop) { return roster_.StopAll(stop, now_); },

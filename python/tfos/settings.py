@@ -159,8 +159,9 @@ SETTINGS: tuple[Setting, ...] = (
         bool,
         True,
         "",
-        "with nodes=(least, most): nodes may join training that has begun, in place of lost ones "
-        "or because they come late; false: all begin together, and lost ones stay away",
+        "with nodes=(least, most) and input mode tensorflow: nodes may join training that has "
+        "begun, in place of lost ones or because they come late; false: all begin together, and "
+        "lost ones stay away",
     ),
     Setting(
         "minNodes.timeout",

@@ -211,7 +211,9 @@ void AgentLink::Attach(std::shared_ptr<NodeFeed> feed) {
                             .batches = static_cast<std::int64_t>(report.batches),
                             .rows = static_cast<std::int64_t>(report.rows),
                             .passable_rows = static_cast<std::int64_t>(report.passable_rows),
-                            .batch_rows = static_cast<std::int64_t>(report.batch_rows)}));
+                            .batch_rows = static_cast<std::int64_t>(report.batch_rows),
+                            .made = static_cast<std::int64_t>(report.made),
+                            .waits = report.waits}));
   });
   feed->steps().SetPasser(
       [key = feed->server().key(), encryption = feed->server().encryption()](

@@ -179,7 +179,7 @@ TEST_F(AgentLinkTest, AReportUnderWayArrivesAfterTheLinkIsGone) {
   // More than the socket takes: the sender waits in the middle of it.
   const std::string queue(256 << 10, 'q');
   auto sent = std::async(std::launch::async,
-                         [&] { return feed_->steps().Report({.queue = queue, .epoch = 1}, 0); });
+                         [&] { return feed_->steps().Report({.queue = queue, .epoch = 1}); });
   pollfd readable{.fd = agent_.get(), .events = POLLIN, .revents = 0};
   ASSERT_EQ(::poll(&readable, 1, static_cast<int>(std::chrono::milliseconds(kLong).count())), 1);
   link_.reset();

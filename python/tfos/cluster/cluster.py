@@ -92,7 +92,9 @@ class Cluster:
         show = self._show_progress = Teller(
             progress, self._coordinator, lambda: self._feed.counts()
         )
-        self._feed = ClusterFeed(self._coordinator, settings, self._token, self._jobs, show)
+        self._feed = ClusterFeed(
+            self._coordinator, settings, self._token, self._jobs, show, plan.is_elastic
+        )
         self._ending = Ending(
             self._coordinator, self._feed, self.input_mode == "spark", settings.stop_grace, show
         )
@@ -174,10 +176,10 @@ class Cluster:
         have got by then is a part of the next epoch that is fed, and is not cached.
         """
         self._check_feedable(queue)
-        if cache is not None and self._settings.max_lost_nodes:
+        if cache is not None and self._feed.may_lose_nodes:
             raise BadInputError(
                 f"cache={cache!r} keeps rows in the nodes, and what a lost node has kept is gone: "
-                "it does not go with max_lost_nodes"
+                "it does not go with max_lost_nodes and nodes=(least, most)"
             )
         sources = {queue: data}
         if validation is not None:

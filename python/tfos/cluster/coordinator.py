@@ -85,6 +85,7 @@ class Coordinator:
         self._terminated: set[int] = set()
         self._failure: dict[str, Any] | None = None
         self._waits = ""
+        self._drained = 0
         self._progress: dict[str, Any] = {}
         self._formed = False
         self._finished = False
@@ -136,6 +137,12 @@ class Coordinator:
         """Which nodes that train wait for others, for people; empty if none does."""
         with self._changed:
             return self._waits
+
+    @property
+    def drained(self) -> int:
+        """The number of the last question ``ask_drained`` that was answered; 0: none."""
+        with self._changed:
+            return self._drained
 
     @property
     def progress(self) -> dict[str, Any]:
@@ -311,6 +318,8 @@ class Coordinator:
                 self._progress = event.get("progress") or {}
             case "feed_terminated":
                 self._terminated.add(event["node_id"])
+            case "epoch_drained":
+                self._drained = event["number"]
             case "waiting":
                 self._waits = event["reason"]
             case "finished":

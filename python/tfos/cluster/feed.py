@@ -4,6 +4,7 @@ rows."""
 from __future__ import annotations
 
 import copy
+import itertools
 import logging
 import secrets
 import threading
@@ -71,6 +72,8 @@ class _Epoch:
     #: Of the queue's epochs, which count through the cluster's life.
     number: int = 0
     replay: Replay = field(default_factory=Replay)
+    #: What nodes that are lost now had got of it is fed to the others.
+    repeats: bool = False
     job_id: bytes = field(default_factory=lambda: secrets.token_bytes(16))
 
 
@@ -83,6 +86,7 @@ class ClusterFeed:
 
     token: of the cluster, for the tasks that feed. jobs: where feed jobs run, and are cancelled
     when the cluster fails. show_progress: called again and again, with what is waited for.
+    elastic: the nodes go on without those that are lost, and train on their rows.
     """
 
     def __init__(
@@ -92,12 +96,15 @@ class ClusterFeed:
         token: str,
         jobs: SparkJobs,
         show_progress: Callable[[str], None],
+        elastic: bool = False,
     ):
         self._coordinator = coordinator
         self._settings = settings
         self._token = token
         self._jobs = jobs
         self._show_progress = show_progress
+        self._elastic = elastic
+        self._questions = itertools.count(1)
         self._lock = threading.Lock()
         self._turns: dict[str, threading.Lock] = {}  # by queue
         self._epochs: dict[str, int] = {}  # the next of each queue; they count through its life
@@ -132,13 +139,18 @@ class ClusterFeed:
         with self._lock:
             self._ledger.cut_short = True
 
+    @property
+    def may_lose_nodes(self) -> bool:
+        """Whether the cluster goes on without a node that is lost."""
+        return self._elastic or self._settings.max_lost_nodes > 0
+
     def fed_nodes(self) -> list[dict[str, Any]]:
         return [n for n in self._coordinator.nodes() if n["job_name"] not in SERVICE_JOBS]
 
     def nobody_wants_rows(self) -> bool:
         terminated = self._coordinator.terminated_nodes()
         # A node that failed does not count: its failure is about to be raised.
-        content = {"done", "stopped"} | ({"lost"} if self._settings.max_lost_nodes else set())
+        content = {"done", "stopped"} | ({"lost"} if self.may_lose_nodes else set())
         return all(
             node["node_id"] in terminated or node["state"] in content for node in self.fed_nodes()
         )
@@ -210,8 +222,12 @@ class ClusterFeed:
                 replay = plan.replay if mixed else replace(plan.replay, shuffle_seed=0)
                 first, last = self._take_epochs(name, 1 + replay.epochs)
                 epoch = _Epoch(name, first, replay)
+                seed = plan.seed_of_job(job) if mixed else 0
                 try:
-                    feed(plan.seed_of_job(job) if mixed else 0, feed_timeout, epoch)
+                    if self._elastic and mixed:
+                        self._feed_whole(partial(feed, seed, feed_timeout), epoch)
+                    else:
+                        feed(seed, feed_timeout, epoch)
                 except BaseException:
                     # Interrupted, or rows that can't be fed: what the nodes have got of the epoch
                     # is part of the next one, as a pass without a batch would end ``repeat()``.
@@ -224,6 +240,46 @@ class ClusterFeed:
                 self._coordinator.send("end_epoch", queue=name, epoch=last)
         course.enter(plan.jobs, self._ledger.read)
 
+    def _feed_whole(self, feed: Callable[[_Epoch], None], epoch: _Epoch) -> None:
+        """Feeds an epoch until the nodes that are left have trained on its rows, those included
+        that a node had got which was lost meanwhile.
+
+        Up to the last batches of the epoch, that is: once its end is told, nothing is fed again.
+        """
+        while not self.nobody_wants_rows():
+            lost = self._lost_nodes()
+            feed(epoch)
+            if self._lost_nodes() == lost and self._await_steps(epoch, lost):
+                return
+            if names := self._lost_nodes() - lost:
+                logger.warning(
+                    "what %s had got of epoch %d of '%s' is fed again, to the nodes that are left. "
+                    "They train a second time on the rows of it that it had trained on",
+                    ", ".join(sorted(names)),
+                    epoch.number,
+                    epoch.queue,
+                )
+            epoch = replace(epoch, repeats=True)
+
+    def _lost_nodes(self) -> set[str]:
+        return {node_name(node) for node in self.fed_nodes() if node["state"] == "lost"}
+
+    def _await_steps(self, epoch: _Epoch, lost: set[str]) -> bool:
+        """Until the nodes have made all steps that the rows allow, or none wants rows; False when
+        another node is lost before."""
+        number = next(self._questions)
+        self._coordinator.send("ask_drained", queue=epoch.queue, epoch=epoch.number, number=number)
+        self._coordinator.wait(
+            lambda: (
+                self._coordinator.drained == number
+                or self._lost_nodes() != lost
+                or self.nobody_wants_rows()
+            ),
+            None,
+            while_waiting=lambda: self._show_progress("feeding"),
+        )
+        return self._lost_nodes() == lost
+
     def _turn(self, queue: str) -> threading.Lock:
         """Held by the one that feeds the queue."""
         return self._turns.setdefault(queue, threading.Lock())
@@ -233,7 +289,11 @@ class ClusterFeed:
         with self._turn(queue):
             with self._lock:
                 number = self._epochs.get(queue, 0)
-            self._feed_rdd(rdd, 0, timeout, _Epoch(queue, number))
+            feed = partial(self._feed_rdd, rdd, 0, timeout)
+            if self._elastic:
+                self._feed_whole(feed, _Epoch(queue, number))
+            else:
+                feed(_Epoch(queue, number))
 
     def _take_epochs(self, queue: str, count: int) -> tuple[int, int]:
         """The first and the last number of the queue's next epochs."""
@@ -301,6 +361,8 @@ class ClusterFeed:
             replay=epoch.replay,
             until_read=self._settings.max_lost_nodes > 0,
             check_retries=self._settings.feed_check_retries,
+            bears_losses=self._elastic,
+            repeats=epoch.repeats,
         )
 
     def _feed_rdd(self, rdd: Any, seed: int, timeout: float, epoch: _Epoch) -> None:
@@ -313,15 +375,16 @@ class ClusterFeed:
             collect = partial(jvm.train_pickled, source, plan)
         else:
             collect = source.mapPartitionsWithIndex(TrainFeeder(plan)).collect
-        self._run_and_count(collect, plan.pickled)
+        self._run_and_count(collect, plan)
 
-    def _run_and_count(self, collect: Callable[[], list[Any]], pickled: bool) -> None:
+    def _run_and_count(self, collect: Callable[[], list[Any]], plan: FeedPlan) -> None:
         """Runs a job that trains, enters what its tasks did, and shows it."""
         with self._lock:
-            self._ledger.begin_job(pickled)
+            self._ledger.begin_job(plan.pickled)
         counts = self._run_feed(collect)
         with self._lock:
-            self._ledger.count_job(counts)
+            # What a job has that is fed again was counted.
+            self._ledger.count_job((0 if plan.repeats else items, moved) for items, moved in counts)
         self._show_progress("feeding")
 
     def _frame_feed(self, frame: Any, decimals: str | None) -> Callable[..., None]:
@@ -342,7 +405,7 @@ class ClusterFeed:
             else:
                 feeder = ArrowTrainFeeder(plan, names, decimals)
                 collect = ordered.mapInArrow(feeder, ArrowTrainFeeder.SCHEMA).collect
-            self._run_and_count(collect, False)
+            self._run_and_count(collect, plan)
 
         return feed
 
@@ -383,7 +446,8 @@ class ClusterFeed:
                 self.cut_short()
         if job.error is None and not cancelled:
             # Of what was on its way to a node that wants no more, nobody knows what it took.
-            ended = any(node["state"] in FINAL_STATES for node in self.fed_nodes())
+            final = FINAL_STATES - ({"lost"} if self._elastic else set())
+            ended = any(node["state"] in final for node in self.fed_nodes())
             if ended or self._coordinator.terminated_nodes():
                 self.cut_short()
             return job.result()

@@ -75,7 +75,13 @@ class ClusterPlan:
     @property
     def may_grow(self) -> bool:
         """Whether nodes may come in place of lost ones, and late."""
-        return self.request.min_nodes is not None and self.settings.late_nodes
+        # The feed tasks of an epoch know the nodes that were there when it began.
+        return self.is_elastic and self.settings.late_nodes and self.request.input_mode != "spark"
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether the nodes that train go on without lost ones."""
+        return self.request.min_nodes is not None
 
     @property
     def nodes_to_begin_with(self) -> int:
@@ -147,7 +153,7 @@ class ClusterPlan:
                 "parameter_servers": request.parameter_servers,
                 "feed_memory": settings.feed_memory,
                 "feed_cache_memory": settings.feed_cache_memory,
-                "elastic": request.min_nodes is not None,
+                "elastic": self.is_elastic,
                 "late": self.may_grow,
                 "may_lose_nodes": settings.max_lost_nodes > 0,
                 "feed_cache_directory": settings.feed_cache_directory,

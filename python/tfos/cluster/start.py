@@ -54,7 +54,8 @@ def run(
         nodes: number of nodes, parameter servers, chief and evaluator included. With ``(2, 8)``
             the cluster begins with 2 nodes or more, and has up to 8: nodes that come later, or in
             place of lost ones, join the training of ``fit`` with ``ctx.distribute`` after a step.
-            The program needs no change (docs/training.md). For input mode ``tensorflow``.
+            The program needs no change (docs/training.md). In input mode ``spark`` all must be
+            there to begin with, and nobody comes in place of a lost one.
         args: handed to the program as ``ctx.args``.
         parameter_servers: how many native parameter servers, for ``ctx.parameter_server``; the
             program does not run on them.
@@ -172,11 +173,6 @@ def _check_least(request: ClusterRequest, roles: list[dict[str, Any]]) -> None:
             f"nodes=({request.min_nodes}, {request.nodes}): {services} of them serve the others, "
             "so this leaves no node that trains"
         )
-    if request.input_mode != "tensorflow":
-        raise BadInputError(
-            "nodes=(least, most) needs input_mode='tensorflow': rows that Spark feeds to a node "
-            "that is lost do not come back yet. For training out of step see max_lost_nodes"
-        )
 
 
 def _check(request: ClusterRequest, settings: Settings) -> None:
@@ -185,6 +181,11 @@ def _check(request: ClusterRequest, settings: Settings) -> None:
         raise BadInputError(
             f"registration_timeout={request.registration_timeout!r}: seconds, above 0 and at most "
             f"{MOST_SECONDS:g}"
+        )
+    if settings.max_lost_nodes and request.min_nodes is not None:
+        raise BadInputError(
+            "nodes=(least, most) is for nodes that train in step, and max_lost_nodes for others: "
+            "leave one of them out"
         )
     if settings.max_lost_nodes and request.input_mode != "spark":
         raise BadInputError(

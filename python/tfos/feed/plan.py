@@ -52,6 +52,10 @@ class FeedPlan:
     until_read: bool = False
     #: ``spark.tfos.feed.checkRetries``: rows that an earlier attempt has fed are compared.
     check_retries: bool = True
+    #: A node that is lost ends no task: the driver feeds the job again.
+    bears_losses: bool = False
+    #: It does so now.
+    repeats: bool = False
     #: ``spark.tfos.node.answerTimeout`` bounds the time for connecting to nodes; 0: nothing does.
     answer_timeout: float = 0.0
 
@@ -77,5 +81,7 @@ class FeedPlan:
                 "shuffle_seed": self.replay.shuffle_seed,
                 "until_read": self.until_read,
                 "check_retries": self.check_retries,
+                "bears_losses": self.bears_losses,
+                "repeats": self.repeats,
             }
         )

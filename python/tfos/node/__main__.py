@@ -179,6 +179,8 @@ def _start_feed(link: AgentLink) -> FeedSource | None:
         encrypt=link.bootstrap["encrypt"],
         pickle=node["feed_pickle"],
     )
+    if node["elastic"]:
+        server.tell_waits()
     link.attach(server)
     return FeedSource(server, link, node["queues"])
 

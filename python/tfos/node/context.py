@@ -86,6 +86,7 @@ class NodeContext:
         self._feed_source = feed_source
         self._reporter = reporter
         self._may_lose_nodes: bool = node.get("may_lose_nodes", False)
+        self._elastic: bool = node.get("elastic", False)
         self._bootstrap = bootstrap
 
     @property
@@ -133,6 +134,11 @@ class NodeContext:
         ``batch_results``. With ``input_mapping`` batches are NumPy columns, see
         :class:`tfos.feed.datafeed.DataFeed`.
         """
+        if self._elastic:
+            raise BadInputError(
+                "with nodes=(least, most) the rows that Spark feeds are read in step by all nodes: "
+                "use ctx.dataset or ctx.batches"
+            )
         return DataFeed(self._fed(), train, queue, input_mapping)
 
     def dataset(
@@ -170,7 +176,8 @@ class NodeContext:
             features, label: name (or position) of a column, or a list of them.
             drop_remainder: throw that last one away, which makes the batch dimension static.
             remainder: how nodes that train in step end an epoch, as none gets exactly as many rows
-                as another. None: each makes batches of what it gets, at its own speed.
+                as another. None: each makes batches of what it gets, at its own speed; with
+                ``nodes=(least, most)`` it is ``"join"``.
                 ``"join"``: nodes pass rows on at the end of an epoch, so that the rows of two nodes
                 differ by less than a batch, and each makes batches of all its rows. That is for
                 training in which nodes without rows go along with the others, as ``fit`` with
@@ -229,6 +236,9 @@ class NodeContext:
                 f"on without "
                 "a lost one: it does not go with max_lost_nodes"
             )
+        if self._elastic and request.remainder is None and queue != VALIDATION_QUEUE:
+            # Nodes that are left after a loss share out what it had left: they must be in step.
+            request = request._replace(remainder="join")
         feed = self._fed()
         # The first row of that queue comes when the first epoch of this one has been fed.
         like = feed.batch_source("input") if queue == VALIDATION_QUEUE else None

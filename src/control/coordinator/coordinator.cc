@@ -241,6 +241,7 @@ class Coordinator final : public ControlService {
         Overloaded{
             [&](const EndEpoch& ended) { return roster_->EndEpoch(ended); },
             [&](const AbandonEpoch& abandoned) { return roster_->AbandonEpoch(abandoned); },
+            [&](const AskDrained& asked) { return roster_->AskDrained(asked); },
             [&](const EndFeed&) { return roster_->EndFeed(Now()); },
             [&](const NodeLeaving& leaving) { return roster_->Leave(leaving, Now()); },
             [&](const Stop& stop) { return roster_->StopAll(stop, Now()); },

@@ -99,6 +99,18 @@ void Describe(F& f, M& m) {
   f.Required("node_id", m.node_id, kNodeId);
 }
 
+template <typename F, DescribedAs<AskDrained> M>
+void Describe(F& f, M& m) {
+  f.Required("queue", m.queue);
+  f.Required("epoch", m.epoch, kEpoch);
+  f.Required("number", m.number);
+}
+
+template <typename F, DescribedAs<EpochDrained> M>
+void Describe(F& f, M& m) {
+  f.Required("number", m.number);
+}
+
 template <typename F, DescribedAs<TrainingWaits> M>
 void Describe(F& f, M& m) {
   f.Required("reason", m.reason);
@@ -128,6 +140,7 @@ template Result<CoordinatorEvent> ParseMessage<CoordinatorEvent>(std::string_vie
 template std::string SerializeMessage(const StartCluster&);
 template std::string SerializeMessage(const DriverFailure&);
 template std::string SerializeMessage(const Activity&);
+template std::string SerializeMessage(const AskDrained&);
 template std::string SerializeMessage(const Exit&);
 template std::string SerializeMessage(const Listening&);
 template std::string SerializeMessage(const Fatal&);
@@ -136,6 +149,7 @@ template std::string SerializeMessage(const ClusterFormed&);
 template std::string SerializeMessage(const ClusterFailed&);
 template std::string SerializeMessage(const MetricsChanged&);
 template std::string SerializeMessage(const NodeFeedTerminated&);
+template std::string SerializeMessage(const EpochDrained&);
 template std::string SerializeMessage(const TrainingWaits&);
 template std::string SerializeMessage(const StopAsked&);
 template std::string SerializeMessage(const Finished&);

@@ -82,6 +82,14 @@ struct Activity {
   std::int64_t items_planned = 0;
 };
 
+/// Asks for `epoch_drained`: once every node has made the steps that the rows fed so far allow.
+struct AskDrained {
+  static constexpr std::string_view kType = "ask_drained";
+  std::string queue;
+  int epoch = 0;
+  int number = 0;  ///< Of the question. A later one takes the place of an earlier one.
+};
+
 struct Exit {
   static constexpr std::string_view kType = "exit";
 };
@@ -90,8 +98,9 @@ struct Exit {
 /// heartbeats.
 Status CheckHeartbeats(std::chrono::milliseconds interval, std::chrono::milliseconds timeout);
 
-using DriverMessage = std::variant<StartCluster, EndEpoch, AbandonEpoch, EndFeed, NodeLeaving, Stop,
-                                   DriverFailure, Activity, Exit, UnknownMessage>;
+using DriverMessage =
+    std::variant<StartCluster, EndEpoch, AbandonEpoch, AskDrained, EndFeed, NodeLeaving, Stop,
+                 DriverFailure, Activity, Exit, UnknownMessage>;
 
 // From the coordinator to the driver.
 
@@ -131,6 +140,12 @@ struct NodeFeedTerminated {
   int node_id = 0;
 };
 
+/// The answer to `ask_drained`. More rows may have come since.
+struct EpochDrained {
+  static constexpr std::string_view kType = "epoch_drained";
+  int number = 0;
+};
+
 /// Nodes that train wait for others, or others for them.
 struct TrainingWaits {
   static constexpr std::string_view kType = "waiting";
@@ -149,9 +164,9 @@ struct StopAsked {
   std::chrono::milliseconds timeout{0};  ///< For the programs to return by themselves.
 };
 
-using CoordinatorEvent =
-    std::variant<Listening, Fatal, NodeChanged, ClusterFormed, ClusterFailed, MetricsChanged,
-                 NodeFeedTerminated, TrainingWaits, StopAsked, Finished, UnknownMessage>;
+using CoordinatorEvent = std::variant<Listening, Fatal, NodeChanged, ClusterFormed, ClusterFailed,
+                                      MetricsChanged, NodeFeedTerminated, EpochDrained,
+                                      TrainingWaits, StopAsked, Finished, UnknownMessage>;
 
 }  // namespace tfos::control
 

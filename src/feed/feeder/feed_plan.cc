@@ -150,6 +150,8 @@ Result<PartitionWriterOptions> ReadFeedPlan(std::string_view plan, const FeedTas
   members.Read("shuffle_seed", session.replay.shuffle_seed);
   members.Read("until_read", session.until_read);
   members.Read("check_retries", options.check_retries);
+  members.Read("bears_losses", options.bears_losses);
+  members.Read("repeats", options.repeats);
   TFOS_RETURN_IF_ERROR(members.status());
   TFOS_ASSIGN_OR_RETURN(options.key, Secret::FromHex(key));
   TFOS_ASSIGN_OR_RETURN(options.encryption, net::EncryptionFromWord(encrypt));

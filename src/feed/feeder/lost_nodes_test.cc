@@ -120,6 +120,36 @@ TEST_P(LostNodeTest, LosingAllIsAFailure) {
   EXPECT_EQ(ended.status().kind(), ErrorKind::kReconnect) << ended.status().DebugString();
 }
 
+TEST_P(LostNodeTest, WhereTheDriverFeedsAgainTheTaskGoesOn) {
+  StartServers(2, 4);
+  PartitionWriterOptions options = Options(0);
+  options.session.until_read = false;
+  options.bears_losses = true;
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
+  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  for (std::uint64_t i = 0; i < 2; ++i) ASSERT_TRUE(Put(**writer, "row", i).ok());
+  End(0);
+  for (std::uint64_t i = 2; i < 6; ++i) ASSERT_TRUE(Put(**writer, "row", i).ok());
+  Result<Ended> ended = (*writer)->Finish();
+  ASSERT_TRUE(ended.ok()) << ended.status().DebugString();
+  const std::uint64_t here = servers_[1]->counters().items;
+  EXPECT_LT(here, 6u);
+  EXPECT_EQ((*writer)->moved_items(), 0u);
+  // The job that feeds again brings what the other one had got, and nothing else.
+  options.session.attempt += 1;
+  options.repeats = true;
+  writer = PartitionWriter::Open(options);
+  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    if ((*writer)->delivered().From(i).contained) continue;
+    ASSERT_TRUE(Put(**writer, "row", i).ok());
+  }
+  ended = (*writer)->Finish();
+  ASSERT_TRUE(ended.ok()) << ended.status().DebugString();
+  EXPECT_EQ((*writer)->moved_items(), 6 - here);
+  EXPECT_EQ(servers_[1]->counters().items, 6u);
+}
+
 TEST_P(LostNodeTest, WithoutUntilReadItIsAFailure) {
   StartServers(2, 4);
   PartitionWriterOptions options = Options(0);

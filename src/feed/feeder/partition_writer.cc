@@ -143,6 +143,7 @@ Status PartitionWriter::Commit(std::size_t bytes, const ItemRange& items) {
   KeepSample(bytes);
   TFOS_RETURN_IF_ERROR(CommitChunk(bytes, items, 0));
   items_sent_ += items.items();
+  if (options_.repeats) moved_items_ += items.items();
   return Status::Ok();
 }
 

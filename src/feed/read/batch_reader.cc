@@ -73,7 +73,21 @@ Result<BatchReader::Ahead> BatchReader::LookAhead(const BatchOptions& options,
   const TurnHolder holder(turn_);
   opener_.KeepSources();
   TFOS_RETURN_IF_ERROR(FillPieces(options, options.rows, wait));
-  const std::uint64_t rows = batches * options.rows;
+  TFOS_RETURN_IF_ERROR(TakeWhatIsThere(options, batches * options.rows));
+  return WhatIsAhead();
+}
+
+Result<BatchReader::Ahead> BatchReader::LookNow(const BatchOptions& options, std::uint64_t batches,
+                                                const Wait& turn) {
+  Status late;
+  if (!turn_.Take(turn, late)) return late;
+  const TurnHolder holder(turn_);
+  opener_.KeepSources();
+  TFOS_RETURN_IF_ERROR(TakeWhatIsThere(options, batches * options.rows));
+  return WhatIsAhead();
+}
+
+Status BatchReader::TakeWhatIsThere(const BatchOptions& options, std::uint64_t rows) {
   while (piece_rows_ < rows && !EpochOver()) {
     if (chunk_ != nullptr) {
       TFOS_RETURN_IF_ERROR(TakeFromChunk(options, rows));
@@ -87,7 +101,7 @@ Result<BatchReader::Ahead> BatchReader::LookAhead(const BatchOptions& options,
     TFOS_RETURN_IF_ERROR(next.status());
     TFOS_RETURN_IF_ERROR(Remember(TakeNext(std::move(*next))));
   }
-  return WhatIsAhead();
+  return {};
 }
 
 Result<BatchResult> BatchReader::EndEpoch(const Wait& wait) {

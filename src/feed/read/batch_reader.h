@@ -98,6 +98,9 @@ class BatchReader {
   /// batches as far as they are there. Next does not wait for what this has counted.
   Result<Ahead> LookAhead(const BatchOptions& options, std::uint64_t batches, const Wait& wait);
 
+  /// The same without waiting: what there is by now, which may be no row.
+  Result<Ahead> LookNow(const BatchOptions& options, std::uint64_t batches, const Wait& turn);
+
   /// Of an epoch that ends with different numbers of rows on the nodes: takes all that this node
   /// has got of it, waiting for its end. That is worth it when no more rows come to any node.
   Result<Ahead> LookToEnd(const BatchOptions& options, const Wait& wait);
@@ -152,6 +155,8 @@ class BatchReader {
   Status FetchUnlessFailed(const Wait& wait) TFOS_REQUIRES(turn_);
   Status TakeNext(feed::Next next) TFOS_REQUIRES(turn_);
   Status TakeChunk(ChunkLoan loan) TFOS_REQUIRES(turn_);
+  /// Takes up to so many rows into the pieces, as far as they are there.
+  Status TakeWhatIsThere(const BatchOptions& options, std::uint64_t rows) TFOS_REQUIRES(turn_);
   Ahead WhatIsAhead() const TFOS_REQUIRES(turn_);
   void TakeRows(std::uint64_t count) TFOS_REQUIRES(turn_);
   void DropPieces() TFOS_REQUIRES(turn_);

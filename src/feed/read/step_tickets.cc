@@ -43,7 +43,7 @@ StepTickets::Passer StepTickets::passer() {
   return passer_;
 }
 
-Status StepTickets::Report(const StepReport& report, std::uint64_t made) {
+Status StepTickets::Report(const StepReport& report) {
   Sender sender;
   {
     const MutexLock lock(mutex_);
@@ -52,8 +52,9 @@ Status StepTickets::Report(const StepReport& report, std::uint64_t made) {
     const bool worth_telling =
         !same_epoch || report.ended != last.ended ||
         report.full_batches >= last.full_batches + kWorthTelling ||
-        (report.full_batches > last.full_batches && last.full_batches <= made) ||
-        (report.batches > last.batches && last.batches <= made);
+        (report.full_batches > last.full_batches && last.full_batches <= report.made) ||
+        (report.batches > last.batches && last.batches <= report.made) ||
+        (report.waits && !(last.waits && last.made == report.made));
     if (!worth_telling || !sender_) return {};
     sender = sender_;
   }
@@ -89,6 +90,13 @@ void StepTickets::OnGrant(StepGrant grant) {
   grant_bytes_ = all;
   grants_.insert_or_assign(key, std::move(grant));
   changed_.NotifyAll();
+}
+
+bool StepTickets::Has(const std::string& queue, std::uint32_t epoch,
+                      const std::function<bool(const StepGrant&)>& enough) {
+  const MutexLock lock(mutex_);
+  const auto found = grants_.find(Key(queue, epoch));
+  return found != grants_.end() && enough(found->second);
 }
 
 Result<StepGrant> StepTickets::Await(const std::string& queue, std::uint32_t epoch,

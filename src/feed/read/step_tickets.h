@@ -1,6 +1,7 @@
 #ifndef TFOS_FEED_READ_STEP_TICKETS_H_
 #define TFOS_FEED_READ_STEP_TICKETS_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -33,6 +34,9 @@ struct StepReport {
   /// Of those, the ones that it can pass on to other nodes.
   std::uint64_t passable_rows = 0;
   std::uint64_t batch_rows = 0;
+  /// Batches that it has made. With `waits` it makes no other before more rows or tickets come.
+  std::uint64_t made = 0;
+  bool waits = false;
 
   friend bool operator==(const StepReport&, const StepReport&) = default;
 };
@@ -82,8 +86,13 @@ class StepTickets {
   void SetSender(Sender sender);
 
   /// Tells the coordinator, unless what it was told last is nearly the same: it hears of every
-  /// batch before `made` reaches it, and otherwise now and then.
-  Status Report(const StepReport& report, std::uint64_t made);
+  /// batch before `made` reaches it, of a wait, and otherwise now and then.
+  Status Report(const StepReport& report);
+
+  /// Whether the coordinator is to hear of waits for rows and tickets, too: that costs a message
+  /// for each.
+  void TellWaits() { tells_waits_ = true; }
+  bool tells_waits() const { return tells_waits_; }
 
   /// Brings the rows to the node; nothing is passed on without one.
   using Passer =
@@ -94,6 +103,10 @@ class StepTickets {
   /// Takes a grant of the coordinator. If there is no room for it, it is dropped and logged.
   void OnGrant(StepGrant grant);
 
+  /// Whether the grant of the epoch is `enough` by now.
+  bool Has(const std::string& queue, std::uint32_t epoch,
+           const std::function<bool(const StepGrant&)>& enough);
+
   /// The grant of the epoch once it is `enough`. Logs now and then which nodes it waits for.
   Result<StepGrant> Await(const std::string& queue, std::uint32_t epoch,
                           const std::function<bool(const StepGrant&)>& enough, const Wait& wait);
@@ -101,6 +114,7 @@ class StepTickets {
  private:
   using Key = std::pair<std::string, std::uint32_t>;
 
+  std::atomic<bool> tells_waits_ = false;
   Mutex mutex_;
   CondVar changed_;
   Sender sender_ TFOS_GUARDED_BY(mutex_);

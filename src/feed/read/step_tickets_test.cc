@@ -31,16 +31,16 @@ class StepTicketsTest : public ::testing::Test {
 };
 
 TEST_F(StepTicketsTest, TheSameReportIsSentOnce) {
-  EXPECT_TRUE(tickets_.Report(kEnded, 0).ok());
-  EXPECT_TRUE(tickets_.Report(kEnded, 0).ok());
+  EXPECT_TRUE(tickets_.Report(kEnded).ok());
+  EXPECT_TRUE(tickets_.Report(kEnded).ok());
   EXPECT_THAT(heard_, ElementsAre(kEnded));
 }
 
 TEST_F(StepTicketsTest, AReportThatWasNotSentIsSentAgain) {
   answer_ = Status(ErrorKind::kNoResources, "no memory");
-  EXPECT_EQ(tickets_.Report(kEnded, 0).kind(), ErrorKind::kNoResources);
+  EXPECT_EQ(tickets_.Report(kEnded).kind(), ErrorKind::kNoResources);
   answer_ = {};
-  EXPECT_TRUE(tickets_.Report(kEnded, 0).ok());
+  EXPECT_TRUE(tickets_.Report(kEnded).ok());
   EXPECT_THAT(heard_, ElementsAre(kEnded)) << "the epoch's end would never become known";
 }
 
@@ -74,7 +74,7 @@ TEST_F(StepTicketsTest, AGrantThatReplacesAnotherTakesItsRoom) {
 // Readers take kRetryLater for a wait that goes on.
 TEST_F(StepTicketsTest, ALinkThatTakesNoReportsIsNoWait) {
   answer_ = Status(ErrorKind::kRetryLater, "the agent does not take messages in time");
-  EXPECT_EQ(tickets_.Report(kEnded, 0).kind(), ErrorKind::kReconnect);
+  EXPECT_EQ(tickets_.Report(kEnded).kind(), ErrorKind::kReconnect);
 }
 
 }  // namespace

@@ -117,34 +117,21 @@ Result<BatchResult> SynchronousBatches::Next(Remainder remainder, const BatchOpt
 
 Result<SynchronousBatches::Step> SynchronousBatches::AwaitStep(const BatchOptions& options,
                                                                const Wait& wait) {
+  if (tickets_.tells_waits()) TFOS_RETURN_IF_ERROR(TellWaitForRows(options, wait));
   TFOS_ASSIGN_OR_RETURN(BatchReader::Ahead ahead, reader_.LookAhead(options, kBatchesAhead, wait));
-  // Another dataset of the queue may have ended the epoch.
-  if (std::exchange(epoch_, ahead.epoch) != ahead.epoch) BeginEpoch();
+  NoteEpoch(ahead.epoch);
   for (;;) {
     if (ahead.feed_over) return Step{.ahead = ahead};
-    const std::uint64_t full = ahead.rows / options.rows;
-    const std::uint64_t all = (ahead.rows + options.rows - 1) / options.rows;
+    // Also when it has no more itself: no node is more than an epoch ahead of another one.
+    const auto enough = [&, made = made_](const StepGrant& known) {
+      return known.granted > made || known.final || (known.ending && !ahead.epoch_over);
+    };
     // What is passed on is known to the coordinator: it has said it.
     if (!passed_on_ && passing_.empty()) {
-      TFOS_RETURN_IF_ERROR(
-          tickets_.Report({.queue = queue_,
-                           .epoch = ahead.epoch,
-                           .full_batches = made_ + full,
-                           .ended = ahead.epoch_over,
-                           .batches = made_ + all,
-                           .rows = rows_made_ + ahead.rows,
-                           .passable_rows = ahead.until_read ? 0 : ahead.passable_rows,
-                           .batch_rows = options.rows},
-                          made_));
+      const bool waits = tickets_.tells_waits() && !tickets_.Has(queue_, ahead.epoch, enough);
+      TFOS_RETURN_IF_ERROR(tickets_.Report(ReportOf(ahead, options, waits)));
     }
-    // Also when it has no more itself: no node is more than an epoch ahead of another one.
-    TFOS_ASSIGN_OR_RETURN(const StepGrant grant, Await(
-                                                     ahead.epoch,
-                                                     [&, made = made_](const StepGrant& known) {
-                                                       return known.granted > made || known.final ||
-                                                              (known.ending && !ahead.epoch_over);
-                                                     },
-                                                     wait));
+    TFOS_ASSIGN_OR_RETURN(const StepGrant grant, Await(ahead.epoch, enough, wait));
     if (grant.final && !passed_on_) {
       TFOS_RETURN_IF_ERROR(reader_.LookToEnd(options, wait).status());
       TFOS_RETURN_IF_ERROR(PassOn(grant, wait));
@@ -159,6 +146,32 @@ Result<SynchronousBatches::Step> SynchronousBatches::AwaitStep(const BatchOption
     if (grant.granted > made_ || grant.final) return Step{.ahead = ahead, .grant = grant};
     TFOS_ASSIGN_OR_RETURN(ahead, reader_.LookToEnd(options, wait));
   }
+}
+
+Status SynchronousBatches::TellWaitForRows(const BatchOptions& options, const Wait& wait) {
+  TFOS_ASSIGN_OR_RETURN(const BatchReader::Ahead now,
+                        reader_.LookNow(options, kBatchesAhead, wait));
+  if (now.rows >= options.rows || now.epoch_over || now.feed_over) return {};
+  NoteEpoch(now.epoch);
+  return tickets_.Report(ReportOf(now, options, true));
+}
+
+void SynchronousBatches::NoteEpoch(std::uint32_t epoch) {
+  if (std::exchange(epoch_, epoch) != epoch) BeginEpoch();
+}
+
+StepReport SynchronousBatches::ReportOf(const BatchReader::Ahead& ahead,
+                                        const BatchOptions& options, bool waits) const {
+  return {.queue = queue_,
+          .epoch = ahead.epoch,
+          .full_batches = made_ + ahead.rows / options.rows,
+          .ended = ahead.epoch_over,
+          .batches = made_ + (ahead.rows + options.rows - 1) / options.rows,
+          .rows = rows_made_ + ahead.rows,
+          .passable_rows = ahead.until_read ? 0 : ahead.passable_rows,
+          .batch_rows = options.rows,
+          .made = made_,
+          .waits = waits};
 }
 
 Status SynchronousBatches::PassOn(StepGrant grant, const Wait& wait) {

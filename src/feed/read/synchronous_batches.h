@@ -58,6 +58,12 @@ class SynchronousBatches {
     StepGrant grant = {};
   };
   Result<Step> AwaitStep(const BatchOptions& options, const Wait& wait) TFOS_REQUIRES(turn_);
+  /// Tells the coordinator if there are no rows for another batch.
+  Status TellWaitForRows(const BatchOptions& options, const Wait& wait) TFOS_REQUIRES(turn_);
+  /// Another dataset of the queue may have ended the epoch.
+  void NoteEpoch(std::uint32_t epoch) TFOS_REQUIRES(turn_);
+  StepReport ReportOf(const BatchReader::Ahead& ahead, const BatchOptions& options,
+                      bool waits) const TFOS_REQUIRES(turn_);
   /// Passes rows on to the other nodes, as the final grant has it, and tries that again until they
   /// are there or the other node has left. Goes on where it stopped when the wait has failed.
   Status PassOn(StepGrant grant, const Wait& wait) TFOS_REQUIRES(turn_);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -134,6 +135,35 @@ class SynchronousBatchesTest : public ::testing::Test {
   std::vector<std::pair<std::size_t, StepReport>> reports_;
   std::uint32_t epoch_ = 0;
 };
+
+TEST_F(SynchronousBatchesTest, TellsThatItWaitsWhereThatIsWanted) {
+  TestNode& node = *nodes_[0];
+  node.tickets().TellWaits();
+  const auto next = [&] {
+    return node.batches().Next(Remainder::kJoin, kTwoRows, {.deadline = Deadline::After({})});
+  };
+  const auto told = [&] {
+    std::vector<std::array<std::uint64_t, 3>> reports;
+    for (const auto& [i, report] : std::exchange(reports_, {})) {
+      reports.push_back({report.full_batches, report.made, report.waits ? 1U : 0U});
+    }
+    return reports;
+  };
+  using Told = std::vector<std::array<std::uint64_t, 3>>;
+  EXPECT_FALSE(next().ok());
+  EXPECT_EQ(told(), Told({{0, 0, 1}})) << "there is no row";
+  EXPECT_FALSE(next().ok());
+  EXPECT_EQ(told(), Told()) << "that was said before";
+  node.Feed(0, 5);
+  EXPECT_FALSE(next().ok());
+  EXPECT_EQ(told(), Told({{2, 0, 1}})) << "there is no ticket";
+  node.tickets().OnGrant({.queue = "input", .granted = 2, .missing = {}});
+  EXPECT_TRUE(next().ok());
+  EXPECT_TRUE(next().ok());
+  EXPECT_EQ(told(), Told());
+  EXPECT_FALSE(next().ok());
+  EXPECT_EQ(told(), Told({{2, 2, 1}})) << "one row makes no batch";
+}
 
 TEST_F(SynchronousBatchesTest, DropGivesEveryNodeAsManyFullBatches) {
   const auto made = RunEpoch(Remainder::kDrop, 9, 5);

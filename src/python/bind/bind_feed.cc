@@ -163,6 +163,9 @@ void BindFeed(nb::module_& module) {
           nb::arg("queue"), nb::arg("epoch"), nb::arg("job_id"),
           "The job that fed this epoch was interrupted: nothing of it is replayed.")
       .def(
+          "tell_waits", [](node::NodeFeed& feed) { feed.steps().TellWaits(); },
+          "From now on the coordinator hears when a reader that goes in step waits for rows.")
+      .def(
           "end_feed", [](node::NodeFeed& feed) { feed.server().EndFeed(); },
           nb::call_guard<nb::gil_scoped_release>(),
           "No partition will come any more: readers get what is there, then the end.")

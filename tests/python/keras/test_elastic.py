@@ -148,7 +148,6 @@ def test_below_the_minimum_the_cluster_fails(spark_on, leftovers):
     ("nodes", "options", "why"),
     [
         ((3, 2), {"input_mode": "tensorflow"}, "the least number is above the most"),
-        ((1, 2), {"input_mode": "spark"}, "needs input_mode='tensorflow'"),
         ((1, 3), {"input_mode": "tensorflow", "ps": 1}, "1 of them serve"),
         ((1, 2, 3), {"input_mode": "tensorflow"}, "the least and the most"),
         ((1.5, 2), {"input_mode": "tensorflow"}, "must be a whole number"),

@@ -121,9 +121,11 @@ TEST_F(ElasticRosterTest, BelowTheMinimumTheClusterFails) {
   roster_.Fail(1, Killed(), now_);
   ASSERT_TRUE(roster_.failure().has_value());
   EXPECT_EQ(roster_.failure()->node_id, 1);
-  EXPECT_THAT(roster_.failure()->report.message,
-              HasSubstr("killed by signal 9. 1 of at least 2 nodes that train are left, and none "
-                        "comes in place of a lost one: spark.tfos.lateNodes is false"));
+  EXPECT_THAT(
+      roster_.failure()->report.message,
+      HasSubstr("killed by signal 9. 1 of at least 2 nodes that train are left, and none "
+                "comes in place of a lost one: Spark feeds the nodes, or spark.tfos.lateNodes "
+                "is false"));
 }
 
 TEST_F(ElasticRosterTest, AnErrorOfTheProgramIsAFailure) {

@@ -146,7 +146,8 @@ StepTicketOffice::Members Roster::Fed() const {
   return fed;
 }
 
-void Roster::Grant(const std::vector<StepTickets>& tickets, Effects& effects) const {
+void Roster::Grant(const std::vector<StepTickets>& tickets, Effects& effects) {
+  LookAtDrained(effects);
   if (tickets.empty()) return;
   for (const auto& [node_id, name] : Fed()) {
     for (StepTickets granted : tickets) {
@@ -245,6 +246,20 @@ Effects Roster::ConnectionLost(int node_id, TimePoint now) {
 Effects Roster::EndEpoch(const control::EndEpoch& ended) { return TellFed(ended); }
 
 Effects Roster::AbandonEpoch(const control::AbandonEpoch& abandoned) { return TellFed(abandoned); }
+
+Effects Roster::AskDrained(const control::AskDrained& asked) {
+  Effects effects;
+  drained_asked_ = asked;
+  LookAtDrained(effects);
+  return effects;
+}
+
+void Roster::LookAtDrained(Effects& effects) {
+  if (!drained_asked_) return;
+  if (!step_tickets_.IsDrained(drained_asked_->queue, drained_asked_->epoch, Fed())) return;
+  effects.push_back(TellDriver{EpochDrained{drained_asked_->number}});
+  drained_asked_.reset();
+}
 
 Effects Roster::TellFed(const AgentCommand& command) const {
   Effects effects;

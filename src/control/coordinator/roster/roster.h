@@ -104,6 +104,7 @@ class Roster {
 
   Effects EndEpoch(const control::EndEpoch& ended);
   Effects AbandonEpoch(const control::AbandonEpoch& abandoned);
+  Effects AskDrained(const control::AskDrained& asked);
   Effects EndFeed(TimePoint now);
   Effects Leave(const NodeLeaving& leaving, TimePoint now);
   Effects StopAll(const Stop& stop, TimePoint now);
@@ -191,8 +192,10 @@ class Roster {
   void LookAtWaits(TimePoint now, Effects& effects);
   /// Once those that train have ended, others came too late.
   void EndLateNodes(TimePoint now, Effects& effects);
-  /// Tells these tickets to all nodes that take rows.
-  void Grant(const std::vector<StepTickets>& tickets, Effects& effects) const;
+  /// Tells these tickets to all nodes that take rows, and the driver if it waits for what they
+  /// have made.
+  void Grant(const std::vector<StepTickets>& tickets, Effects& effects);
+  void LookAtDrained(Effects& effects);
   void StopEach(const Stop& stop, TimePoint now, Effects& effects);
   void CheckFinished(Effects& effects);
 
@@ -203,6 +206,7 @@ class Roster {
   std::string stop_reason_;  // empty until all nodes were asked to stop
   bool feed_ended_ = false;
   StepTicketOffice step_tickets_;
+  std::optional<control::AskDrained> drained_asked_;  // and not answered
   GenerationOffice generations_;
   std::optional<TimePoint> formed_at_;
   TimePoint last_came_;                   // a node

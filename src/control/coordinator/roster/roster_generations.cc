@@ -88,7 +88,7 @@ std::string Roster::WhyNobodyComes(const Node& node) const {
   }
   return fmt::format(
       ". {} of at least {} nodes that train are left, and none comes in place of a lost one: "
-      "spark.tfos.lateNodes is false",
+      "Spark feeds the nodes, or spark.tfos.lateNodes is false",
       generations_.there() - 1, options_.min_nodes);
 }
 

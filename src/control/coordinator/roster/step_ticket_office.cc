@@ -133,6 +133,18 @@ std::vector<StepTickets> StepTicketOffice::MembersChanged(const Members& members
   return changed;
 }
 
+bool StepTicketOffice::IsDrained(const std::string& queue, int epoch,
+                                 const Members& members) const {
+  const auto found = epochs_.find(Key(queue, epoch));
+  if (found == epochs_.end()) return members.empty();
+  const Epoch& known = found->second;
+  return std::ranges::all_of(members, [&](const auto& member) {
+    const auto report = known.reports.find(member.first);
+    return report != known.reports.end() && report->second.waits &&
+           report->second.made >= known.told.granted;
+  });
+}
+
 void StepTicketOffice::ForgetBefore(const std::string& queue, const Members& members) {
   std::optional<int> everyone_is_at;
   for (const auto& [node_id, name] : members) {

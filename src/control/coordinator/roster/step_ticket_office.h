@@ -39,6 +39,9 @@ class StepTicketOffice {
   /// What has changed, to be told to all members; an answer of the same epoch replaces the last.
   std::vector<StepTickets> Report(int node_id, const StepReport& report, const Members& members);
   std::vector<StepTickets> MembersChanged(const Members& members);
+  /// Whether every member has made all steps of the epoch that it has tickets for, and waits for
+  /// more. A node that has not heard of rows yet that it has counts as one that waits.
+  bool IsDrained(const std::string& queue, int epoch, const Members& members) const;
 
  private:
   struct Epoch {

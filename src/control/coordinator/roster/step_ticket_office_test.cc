@@ -50,6 +50,41 @@ TEST(StepTicketOfficeTest, SaysNothingThatChangesNothing) {
   EXPECT_THAT(office.Report(0, Has(6), kBoth), SizeIs(1));  // The longest has grown.
 }
 
+StepReport Waits(std::int64_t full_batches, std::int64_t made) {
+  StepReport report = Has(full_batches);
+  report.made = made;
+  report.waits = true;
+  return report;
+}
+
+TEST(StepTicketOfficeTest, AnEpochIsDrainedWhenNobodyGetsFurther) {
+  StepTicketOffice office;
+  EXPECT_FALSE(office.IsDrained("input", 0, kBoth));
+  office.Report(0, Waits(0, 0), kBoth);
+  EXPECT_FALSE(office.IsDrained("input", 0, kBoth)) << "nothing is known of the other";
+  office.Report(1, Has(2), kBoth);
+  EXPECT_FALSE(office.IsDrained("input", 0, kBoth)) << "the other does not wait";
+  office.Report(1, Waits(2, 0), kBoth);
+  EXPECT_TRUE(office.IsDrained("input", 0, kBoth)) << "it has rows, and no ticket";
+  office.Report(0, Has(1), kBoth);
+  EXPECT_FALSE(office.IsDrained("input", 0, kBoth)) << "one step is granted";
+  office.Report(0, Waits(1, 1), kBoth);
+  EXPECT_FALSE(office.IsDrained("input", 0, kBoth)) << "the other has not made it";
+  office.Report(1, Waits(2, 1), kBoth);
+  EXPECT_TRUE(office.IsDrained("input", 0, kBoth));
+  EXPECT_FALSE(office.IsDrained("input", 1, kBoth));
+  EXPECT_FALSE(office.IsDrained("other", 0, kBoth));
+}
+
+TEST(StepTicketOfficeTest, NobodyWaitsForWhatANodeThatIsLostHasToMake) {
+  StepTicketOffice office;
+  office.Report(0, Waits(1, 1), kBoth);
+  office.Report(1, Has(1), kBoth);
+  EXPECT_FALSE(office.IsDrained("input", 0, kBoth));
+  EXPECT_TRUE(office.IsDrained("input", 0, {{0, "worker:0"}}));
+  EXPECT_TRUE(office.IsDrained("input", 7, {})) << "there is nobody to wait for";
+}
+
 TEST(StepTicketOfficeTest, ClosesWhenAllHaveEnded) {
   StepTicketOffice office;
   office.Report(0, Ended(5, 6), kBoth);

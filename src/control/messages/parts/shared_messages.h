@@ -53,6 +53,10 @@ struct StepReport {
   std::int64_t rows = 0;
   std::int64_t passable_rows = 0;
   std::int64_t batch_rows = 0;
+  /// Batches that it has made. With `waits` it makes no other before more rows or tickets come.
+  /// Only nodes of an elastic cluster say so.
+  std::int64_t made = 0;
+  bool waits = false;
 };
 
 /// Rows of an epoch that one node passes on to another one, so that both end it with as many.

@@ -35,6 +35,8 @@ void Describe(F& f, M& m) {
   f.Required("rows", m.rows, kSize);
   f.Required("passable_rows", m.passable_rows, kSize);
   f.Required("batch_rows", m.batch_rows, kSize);
+  f.Optional("made", m.made, kSize);
+  f.Optional("waits", m.waits);
 }
 
 template <typename F, DescribedAs<RowPass> M>

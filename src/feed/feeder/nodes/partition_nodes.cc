@@ -166,10 +166,10 @@ void PartitionNodes::Erase(std::size_t node, const Status& status) {
 
 Status PartitionNodes::Lose(std::size_t node, const Status& status) {
   if (status.kind() != ErrorKind::kReconnect) return status;
-  if (nodes_[node].fed && !options_.session.until_read) return status;
+  if (nodes_[node].fed && !options_.session.until_read && !options_.bears_losses) return status;
   // While it runs it goes on reading, so only then is it known what it has left.
   TFOS_RETURN_IF_ERROR(fates_.AwaitEnd(nodes_[node].endpoint, status));
-  if (nodes_[node].fed) {
+  if (nodes_[node].fed && options_.session.until_read) {
     std::unique_ptr<FeedClient> client = std::move(nodes_[node].client);
     for (UnreadChunk& chunk : client->Unread()) unread_.push_back(chunk);
     lost_.push_back(std::move(client));

@@ -33,6 +33,11 @@ struct PartitionWriterOptions {
   SessionOptions session;
   /// Whether the rows that an earlier attempt has delivered are compared with those of this one.
   bool check_retries = true;
+  /// The driver feeds the job again when a node was lost, so an attempt goes on without it, and
+  /// what it had of the partition is fed then.
+  bool bears_losses = false;
+  /// It does so now: whatever is sent was with a lost node before.
+  bool repeats = false;
   /// How long no node that may be fed says anything.
   std::chrono::milliseconds progress_timeout{600'000};
   /// The time for connecting to all of them, and for their words what they have of the partition.

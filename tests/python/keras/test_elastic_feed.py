@@ -1,0 +1,115 @@
+"""``nodes=(least, most)`` with rows that Spark feeds: those of a lost node go to the others."""
+
+from __future__ import annotations
+
+import collections
+import os
+import pathlib
+import signal
+
+import pytest
+
+import tfos
+from tfos.errors import BadInputError
+
+THREE_EXECUTORS = "local-cluster[3,2,1024]"
+
+ROWS = 1500
+BATCH = 8
+EPOCHS = 2
+
+
+def train_by_fit(ctx):
+    """Fits a model, and writes down which rows it was given: a line for each step of an epoch."""
+    import tensorflow as tf
+
+    import keras
+
+    steps = []
+    with open(pathlib.Path(ctx.args["directory"]) / f"node-{ctx.node_id}", "w") as given:
+
+        class Watch(keras.callbacks.Callback):
+            def on_epoch_begin(self, epoch, logs=None):
+                print(f"epoch {epoch}", file=given, flush=True)
+
+            def on_train_batch_begin(self, batch, logs=None):
+                if ctx.rank == ctx.args["victim"] and len(steps) == ctx.args["killed_in"]:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                steps.append(batch)
+
+        def note(ids):
+            print(*ids.numpy(), file=given, flush=True)
+            return ids
+
+        def noted(ids):
+            ids = tf.py_function(note, [ids], tf.int64)
+            ids.set_shape([None])
+            x = tf.cast(ids, tf.float32)[:, None] / ROWS
+            return x, 3 * x
+
+        model = keras.Sequential([keras.Input([1]), keras.layers.Dense(1)])
+        model.compile(ctx.distribute(keras.optimizers.SGD(0.1)), "mse")
+        model.fit(ctx.dataset(BATCH).map(noted), epochs=EPOCHS, verbose=0, callbacks=[Watch()])
+    weights = [weights.tolist() for weights in model.get_weights()]
+    (pathlib.Path(ctx.args["directory"]) / f"weights-{ctx.node_id}").write_text(str(weights))
+
+
+def given_in_epochs(directory):
+    """By node, a list of the ids for each epoch."""
+    given = {}
+    for path in directory.glob("node-*"):
+        epochs = given[int(path.name.removeprefix("node-"))] = []
+        for line in path.read_text().splitlines():
+            if line.startswith("epoch"):
+                epochs.append([])
+            else:
+                epochs[-1] += map(int, line.split())
+    return given
+
+
+@pytest.mark.parametrize(
+    ("victim", "killed_in", "memory", "kind"),
+    [
+        (1, 5, "256m", "frame"),  # all rows are in the nodes' memory
+        (2, 70, "256m", "rdd"),  # in the second epoch
+        (0, 20, "64k", "frame"),  # while Spark feeds; the chief
+    ],
+)
+def test_what_a_lost_node_had_goes_to_the_others(
+    spark_on, leftovers, tmp_path, victim, killed_in, memory, kind
+):
+    spark = spark_on(THREE_EXECUTORS)
+    rows = spark.range(ROWS).repartition(6).sortWithinPartitions("id").localCheckpoint()
+    data = rows if kind == "frame" else rows.rdd.map(lambda row: {"id": row.id})
+    args = {"directory": str(tmp_path), "victim": victim, "killed_in": killed_in}
+    with tfos.run(spark, train_by_fit, nodes=(2, 3), args=args, feed_memory=memory) as cluster:
+        cluster.train(data, epochs=EPOCHS)
+    states = {node.node_id: node.state for node in cluster.status()}
+    assert states == {node: "lost" if node == victim else "done" for node in range(3)}
+    weights = [path.read_text() for path in tmp_path.glob("weights-*")]
+    assert len(weights) == 2 and weights[0] == weights[1]
+    ledger = cluster.ledger()
+    given = given_in_epochs(tmp_path)
+    lost = given.pop(victim)
+    assert len(lost) in (1, EPOCHS)
+    for epoch in range(EPOCHS):
+        by_others = collections.Counter(i for node in given.values() for i in node[epoch])
+        twice = {i for i, count in by_others.items() if count > 1}
+        assert not twice, "the nodes that are left share the rows"
+        by_victim = set(lost[epoch]) if epoch < len(lost) else set()
+        missing = set(range(ROWS)) - by_others.keys() - by_victim
+        assert not missing
+        if epoch >= len(lost):
+            assert len(by_others) == ROWS
+    assert ledger.read == ROWS * EPOCHS
+    assert ledger.moved > 0
+    assert ledger.lost == {f"worker:{victim}"}
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [({"max_lost_nodes": 1}, "leave one of them out"), ({"nodes": (3, 2)}, "above the most")],
+)
+def test_what_does_not_go_together_is_refused(spark_on, options, why):
+    with pytest.raises(BadInputError, match=why):
+        tfos.run(spark_on(THREE_EXECUTORS), train_by_fit, **{"nodes": (2, 3), **options})
