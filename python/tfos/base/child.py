@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Sequence
@@ -26,3 +27,10 @@ def start(
     )
     assert process.stdin is not None and process.stdout is not None  # As was asked for.
     return process, process.stdin, process.stdout
+
+
+def end_input(to_child: IO[bytes]) -> None:
+    """Closes what a child reads. That the child ended before it read everything is not an error
+    here: its exit code and its output tell."""
+    with contextlib.suppress(BrokenPipeError):
+        to_child.close()

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
 
 from tfos.base import child, control_message, executable, gpu, program_result
 from tfos.base.environment import without_spark_secrets
@@ -186,7 +186,9 @@ def _follow_agent(plan: LaunchPlan, node_id: int, bootstrap: str, result_fd: int
     process, to_agent, from_agent = child.start(
         [executable.path(), "agent"], keep_fds=() if result_fd is None else (result_fd,)
     )
-    with to_agent, from_agent:
+    with from_agent, contextlib.ExitStack() as closing:
+        # A pipe that broke keeps what it could not take, and would raise again here.
+        closing.callback(child.end_input, to_agent)
         try:
             to_agent.write(bootstrap.encode() + b"\n" + _payload(plan, node_id))
             to_agent.flush()
@@ -206,9 +208,7 @@ def _follow_agent(plan: LaunchPlan, node_id: int, bootstrap: str, result_fd: int
             message = json.loads(line)
             if message["type"] == "formed":
                 told.formed = True
-                if not plan.stay:
-                    to_agent.write(b'{"type":"detach"}\n')
-                    to_agent.flush()
+                if not plan.stay and _detach(to_agent):
                     told.detached = True
                     break
             elif message["type"] == "state":
@@ -218,6 +218,17 @@ def _follow_agent(plan: LaunchPlan, node_id: int, bootstrap: str, result_fd: int
             elif message["type"] == "failed":
                 told.failure = message["failure"]
     return told
+
+
+def _detach(to_agent: IO[bytes]) -> bool:
+    """Leaves the agent as planned. False if it has ended: then its last lines say why, and the
+    coordinator knows of it, as the cluster had formed."""
+    try:
+        to_agent.write(b'{"type":"detach"}\n')
+        to_agent.flush()
+    except BrokenPipeError:
+        return False
+    return True
 
 
 def _wait_for_the_end_of_this_attempt() -> None:
