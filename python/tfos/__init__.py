@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from tfos.cluster.cluster import Cluster
     from tfos.cluster.ledger import Ledger
     from tfos.cluster.start import run
-    from tfos.cluster.status import NodeStatus
     from tfos.keras.checkpoints import last_checkpoint
     from tfos.node.context import NodeContext
+    from tfos.node_status import NodeStatus
     from tfos.records.spark.sessions import register, save_tfrecords
 
 __all__ = [
@@ -73,7 +73,7 @@ __getattr__, __dir__ = lazy.attach(
         "Ledger": "tfos.cluster.ledger",
         "last_checkpoint": "tfos.keras.checkpoints",
         "NodeContext": "tfos.node.context",
-        "NodeStatus": "tfos.cluster.status",
+        "NodeStatus": "tfos.node_status",
         "register": "tfos.records.spark.sessions",
         "save_tfrecords": "tfos.records.spark.sessions",
         "collective": "tfos.collective",

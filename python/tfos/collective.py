@@ -63,7 +63,7 @@ class Group:
         """Waits until all of them have come here.
 
         Args:
-            nodes: of the cluster, as ``ctx.nodes``.
+            nodes: of the cluster, each a NODE of docs/formats/control-protocol.md.
             key: for tensors, in hexadecimal.
             listener: a descriptor of the socket that holds this node's ``tensor_port``.
             shared_memory: between nodes of one host that have set this.

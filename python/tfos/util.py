@@ -25,7 +25,7 @@ def num_executors(spark: Any) -> int:
     dynamic = configuration.get(_DYNAMIC, "false").lower() == "true"
     key = _MOST_EXECUTORS if dynamic else "spark.executor.instances"
     if configuration.contains(key):
-        return _count(configuration, key)
+        return _count(configuration, key, "executors")
     if dynamic:
         raise BadInputError(
             f"with dynamic allocation the number of executors is {key}, which this "
@@ -41,12 +41,12 @@ def num_param_servers(spark: Any) -> int:
     configuration = context_of(spark).getConf()
     for key in PARAMETER_SERVERS:
         if configuration.contains(key):
-            return _count(configuration, key)
+            return _count(configuration, key, "parameter servers")
     return 0
 
 
-def _count(configuration: Any, key: str) -> int:
+def _count(configuration: Any, key: str, what: str) -> int:
     text = configuration.get(key)
     if not text.isdigit():
-        raise BadInputError(f"{key}={text} is not a number of executors")
+        raise BadInputError(f"{key}={text} is not a number of {what}")
     return int(text)

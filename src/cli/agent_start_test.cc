@@ -1,6 +1,8 @@
 // What an agent needs before its node runs: a sound bootstrap, its executor, its GPUs, its
 // coordinator and a program.
 
+#include <sys/mman.h>
+
 #include "cli/agent_command_fixture.h"
 
 namespace tfos::cli {
@@ -112,6 +114,22 @@ TEST_F(AgentCommandTest, SparksGpusAreRegisteredAndHandedOn) {
   EXPECT_EQ(registered_["gpus"], json({"2"}));
   coordinator_.StartNode();
   coordinator_.Await("done");
+}
+
+TEST_F(AgentCommandTest, TheNodeWritesWhatItsProgramReturnsIntoTheFileOfTheTask) {
+  // Without a name, so that nothing of it is left when anybody is killed.
+  const UniqueFd file(::memfd_create("result", 0));
+  ASSERT_TRUE(file.valid());
+  json bootstrap = Bootstrap(
+      "os.write(int(os.environ['RESULT']), b'seven'); say('state', state='running'); say('done')");
+  bootstrap["result_fd"] = file.get();
+  bootstrap["environment"].push_back("RESULT=" + std::to_string(file.get()));
+  Launch(bootstrap);
+  coordinator_.StartNode();
+  coordinator_.Await("done");
+  std::array<char, 16> content;
+  const ssize_t got = ::pread(file.get(), content.data(), content.size(), 0);
+  EXPECT_EQ(std::string(content.data(), got > 0 ? got : 0), "seven");
 }
 
 TEST_F(AgentCommandTest, ABadBootstrapFailsWithoutRepeatingAKey) {

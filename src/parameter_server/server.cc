@@ -231,7 +231,9 @@ Status Server::CheckSame(const Open& open) const {
   }
   if (open.rule != store_->rule()) {
     return {ErrorKind::kBadInput,
-            fmt::format("{} wants them combined otherwise than the first worker", open.name)};
+            fmt::format("{} uses another combiner or optimizer than the first worker; all must use "
+                        "the same",
+                        open.name)};
   }
   return {};
 }
@@ -269,7 +271,7 @@ Status Server::OnPush(Client& client, std::span<const std::byte> body,
 }
 
 Status Server::OnCommit(Client& client) {
-  if (client.step == 0) return {ErrorKind::kBadInput, "the end of no push"};
+  if (client.step == 0) return {ErrorKind::kBadInput, "COMMIT without a preceding PUSH"};
   client.step = 0;
   store_->FinishPush();
   ++pushes_;

@@ -320,7 +320,9 @@ Result<Header> ServerLink::Receive(UniqueFd* passed) {
 
 Result<std::uint64_t> ServerLink::AwaitVersion(MessageType type, UniqueFd* passed) {
   TFOS_ASSIGN_OR_RETURN(const Header header, Receive(passed));
-  if (header.type != type) return Status(ErrorKind::kBug, "an answer to something else");
+  if (header.type != type) {
+    return Status(ErrorKind::kBug, "the server sent an unexpected kind of reply");
+  }
   return ParseVersion(std::as_bytes(std::span(body_)));
 }
 

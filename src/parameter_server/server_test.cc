@@ -198,7 +198,7 @@ TEST_P(ServerTest, WorkersThatWantDifferentThingsAreTold) {
   Start(1);
   const auto first = First(0);
   ClientOptions options = Options(1, {.combiner = Combiner::kUpdateMean});
-  EXPECT_NE(Client::Connect(options).status().ToString().find("worker:1 on host h wants them"),
+  EXPECT_NE(Client::Connect(options).status().ToString().find("worker:1 on host h uses another"),
             std::string::npos);
   options = Options(1);
   options.variables[1].elements = 11;

@@ -1,23 +1,22 @@
 """How the value that a program returns gets from its node to the launch task, and to the driver.
 
-The task names a file; the node writes it when the program has returned, and the task reads it when
-the node has ended. Spark carries it to the driver as the task's own result.
+The task opens a file without a name, which its agent hands on to the node. The node writes it when
+the program has returned, and the task reads it when the node has ended. So no file is left when one
+of them is killed. Spark carries the value to the driver as the task's own result.
 """
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import pickle
-import secrets
 import tempfile
-from typing import Any
+from typing import IO, Any
 
 from tfos.errors import BadInputError
 
-#: Names the file in the environment of a node.
-VARIABLE = "TFOS_RESULT_FILE"
+#: The number of the file's descriptor, in the environment of a node.
+VARIABLE = "TFOS_RESULT_FD"
 
 #: What a pickled value may have. Larger ones belong in files.
 MOST_BYTES = 1 << 20
@@ -37,13 +36,23 @@ class _Bounded(io.BytesIO):
         return super().write(data)
 
 
-def new_path() -> str:
-    """A file that nobody else knows, on the host of this process. It is not made yet."""
-    return os.path.join(tempfile.gettempdir(), f"tfos-result-{secrets.token_hex(16)}")
+def open_file() -> IO[bytes]:
+    """An empty file on the host of this process. It ends with the last descriptor of it."""
+    return tempfile.TemporaryFile(prefix="tfos-result-")
 
 
-def write(path: str, value: Any) -> None:
-    """Leaves ``value`` in a new file, or why it can't be sent: that fails who asks for it, not the
+def inherited() -> int | None:
+    """The descriptor of the file in a node; None where nobody asks for the value. Called once,
+    before the program, whose own processes get neither the variable nor the file."""
+    number = os.environ.pop(VARIABLE, None)
+    if number is None:
+        return None
+    os.set_inheritable(int(number), False)
+    return int(number)
+
+
+def write(descriptor: int, value: Any) -> None:
+    """Leaves ``value`` in the file, or why it can't be sent: that fails who asks for it, not the
     program."""
     import cloudpickle
 
@@ -55,24 +64,18 @@ def write(path: str, value: Any) -> None:
         outcome = (b"", f"it has more than {MOST_BYTES >> 20} MiB: write it to a file instead")
     except Exception as error:  # whatever pickling runs into
         outcome = (b"", f"it can't be pickled ({type(error).__name__}: {error})")
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    with open(descriptor, "wb", closefd=False) as file:
         pickle.dump(outcome, file)
 
 
-def take(path: str) -> bytes | None:
-    """What a node left in the file, which is deleted; None where its program did not return."""
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        return None
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+def read(file: IO[bytes]) -> bytes | None:
+    """What a node left in the file; None where its program did not return."""
+    file.seek(0)
+    return file.read() or None
 
 
 def value_of(content: bytes | None, who: str) -> Any:
-    """The value that ``take`` took; None where there is none. BadInputError where it can't be
+    """The value in what ``read`` found; None where there is none. BadInputError where it can't be
     sent."""
     if content is None:
         return None

@@ -9,15 +9,13 @@ from tfos.base import lazy
 if TYPE_CHECKING:
     from tfos.cluster.cluster import Cluster
     from tfos.cluster.start import run
-    from tfos.cluster.status import NodeStatus
 
-__all__ = ["Cluster", "NodeStatus", "run"]
+__all__ = ["Cluster", "run"]
 
 __getattr__, __dir__ = lazy.attach(
     __name__,
     {
         "Cluster": "tfos.cluster.cluster",
-        "NodeStatus": "tfos.cluster.status",
         "run": "tfos.cluster.start",
     },
 )

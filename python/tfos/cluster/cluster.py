@@ -30,12 +30,12 @@ from tfos.cluster.plan import ClusterPlan
 from tfos.cluster.progress import Progress, Teller
 from tfos.cluster.report import Report
 from tfos.cluster.scraping import ScrapeTarget
-from tfos.cluster.status import NodeStatus
 from tfos.cluster.training import plan_training
 from tfos.errors import BadInputError, ClusterTimeoutError
 from tfos.feed import frames
 from tfos.feed.datafeed import VALIDATION_QUEUE
 from tfos.files import paths
+from tfos.node_status import NodeStatus
 from tfos.spark import allocation
 from tfos.spark.connect import ConnectContext
 from tfos.spark.jobs import SparkJobs

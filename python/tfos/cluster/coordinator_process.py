@@ -93,10 +93,7 @@ class CoordinatorProcess:
 
     def end_input(self) -> None:
         """Closes its input: it stops every node and exits, if it has not yet."""
-        try:
-            self._input.close()
-        except BrokenPipeError as error:
-            logger.debug("the coordinator had ended before it read everything: %s", error)
+        child.end_input(self._input)
 
     def close(self) -> None:
         """Once it has ended and everything was read."""

@@ -69,7 +69,7 @@ class Ending:
         # Agents say which of their nodes can't be killed, and leave.
         if not self._await(lambda: coordinator.finished, self._stop_grace + _KILL_SECONDS):
             logger.warning(
-                "%s did not end, and nobody said why; the cluster is closed without",
+                "%s did not end in time, for an unknown reason; closing the cluster anyway",
                 ", ".join(
                     node_name(n) for n in coordinator.nodes() if n["state"] not in FINAL_STATES
                 ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -10,7 +11,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
 
 from tfos.base import child, control_message, executable, gpu, program_result
 from tfos.base.environment import without_spark_secrets
@@ -132,10 +133,62 @@ def _launch_once(
     plan: LaunchPlan, node_id: int, *, executor_id: str, watch_pid: int, gpus: list[str]
 ) -> tuple[bytes | None, bool]:
     """What the program has returned, and whether the node was lost where the others may go on."""
-    process, to_agent, from_agent = child.start([executable.path(), "agent"])
-    with to_agent, from_agent:
-        result_file = program_result.new_path() if plan.stay else None
-        bootstrap = _bootstrap(plan, node_id, executor_id, watch_pid, gpus, result_file)
+    with program_result.open_file() if plan.stay else contextlib.nullcontext() as result_file:
+        result_fd = None if result_file is None else result_file.fileno()
+        bootstrap = _bootstrap(plan, node_id, executor_id, watch_pid, gpus, result_fd)
+        told = _follow_agent(plan, node_id, bootstrap, result_fd)
+        result = None if result_file is None else program_result.read(result_file)
+    if told.detached:
+        return None, False
+    failure = told.failure
+    refused = not told.formed and failure is not None and failure["step"] == "register"
+    if refused and plan.node["elastic"]:
+        # A copy that stood by may come in place of the one that had the node.
+        return None, told.stands_by and plan.node["late"]
+    lost = (
+        failure is None
+        or failure.get("lost", False)
+        # The coordinator has not heard of it for too long.
+        or failure["step"] == "follow the coordinator"
+    )
+    if told.formed and not told.done and lost and plan.node["late"]:
+        return None, True
+    if told.stands_by and not refused:
+        _wait_for_the_end_of_this_attempt()
+    if not told.formed:
+        why = (
+            f"{failure['step']}: {failure['message']}"
+            if failure
+            else (
+                "its supervisor (the process `tfos agent`) ended before it said why; the "
+                "executor's log has its last lines, and `tfos doctor` on that host finds what is "
+                "missing there"
+            )
+        )
+        raise TfosError(f"node {node_id} on {socket.gethostname()} did not start: {why}")
+    return result, False
+
+
+@dataclass
+class _Told:
+    """What an agent has told its launch task."""
+
+    formed: bool = False
+    #: The task has left it, as planned.
+    detached: bool = False
+    done: bool = False
+    stands_by: bool = False
+    failure: dict[str, Any] | None = None
+
+
+def _follow_agent(plan: LaunchPlan, node_id: int, bootstrap: str, result_fd: int | None) -> _Told:
+    """Starts the agent and listens to it until it has ended, or may be left."""
+    process, to_agent, from_agent = child.start(
+        [executable.path(), "agent"], keep_fds=() if result_fd is None else (result_fd,)
+    )
+    with from_agent, contextlib.ExitStack() as closing:
+        # A pipe that broke keeps what it could not take, and would raise again here.
+        closing.callback(child.end_input, to_agent)
         try:
             to_agent.write(bootstrap.encode() + b"\n" + _payload(plan, node_id))
             to_agent.flush()
@@ -148,50 +201,34 @@ def _launch_once(
         # What was started is only the agent's first half; the agent itself has left for a session
         # of its own, so that no zombie of it stays behind in a reused Spark worker.
         process.wait()
-        formed = stands_by = done = False
-        failure = None
+        told = _Told()
         for line in from_agent:
             if not line.endswith(b"\n"):
                 break  # The agent was killed in the middle of it.
             message = json.loads(line)
             if message["type"] == "formed":
-                formed = True
-                if not plan.stay:
-                    to_agent.write(b'{"type":"detach"}\n')
-                    to_agent.flush()
-                    return None, False
+                told.formed = True
+                if not plan.stay and _detach(to_agent):
+                    told.detached = True
+                    break
             elif message["type"] == "state":
-                done = message["state"] == "done"
+                told.done = message["state"] == "done"
             elif message["type"] == "stand_by":
-                stands_by = True
+                told.stands_by = True
             elif message["type"] == "failed":
-                failure = message["failure"]
-    refused = not formed and failure is not None and failure["step"] == "register"
-    if refused and plan.node["elastic"]:
-        # A copy that stood by may come in place of the one that had the node.
-        return None, stands_by and plan.node["late"]
-    lost = (
-        failure is None
-        or failure.get("lost", False)
-        # The coordinator has not heard of it for too long.
-        or failure["step"] == "follow the coordinator"
-    )
-    if formed and not done and lost and plan.node["late"]:
-        return None, True
-    if stands_by and not refused:
-        _wait_for_the_end_of_this_attempt()
-    if not formed:
-        why = (
-            f"{failure['step']}: {failure['message']}"
-            if failure
-            else (
-                "its supervisor (the process `tfos agent`) ended before it said why; the "
-                "executor's log has its last lines, and `tfos doctor` on that host finds what is "
-                "missing there"
-            )
-        )
-        raise TfosError(f"node {node_id} on {socket.gethostname()} did not start: {why}")
-    return (program_result.take(result_file) if result_file else None), False
+                told.failure = message["failure"]
+    return told
+
+
+def _detach(to_agent: IO[bytes]) -> bool:
+    """Leaves the agent as planned. False if it has ended: then its last lines say why, and the
+    coordinator knows of it, as the cluster had formed."""
+    try:
+        to_agent.write(b'{"type":"detach"}\n')
+        to_agent.flush()
+    except BrokenPipeError:
+        return False
+    return True
 
 
 def _wait_for_the_end_of_this_attempt() -> None:
@@ -207,7 +244,7 @@ def _bootstrap(
     executor_id: str,
     watch_pid: int,
     gpus: list[str],
-    result_file: str | None,
+    result_fd: int | None,
 ) -> str:
     python = plan.python or sys.executable
     tensorboard = [
@@ -226,8 +263,8 @@ def _bootstrap(
     native = node_id < plan.parameter_servers
     command = (executable.path(), "parameter-server") if native else (python, "-m", "tfos.node")
     environment = _node_environment(plan.keep_omp_num_threads, plan.hadoop_environment)
-    if result_file is not None:
-        environment[program_result.VARIABLE] = result_file
+    if result_fd is not None:
+        environment[program_result.VARIABLE] = str(result_fd)
     as_bytes = control_message.as_bytes
     return control_message.encode(
         "bootstrap",
@@ -247,6 +284,7 @@ def _bootstrap(
         gpus=_gpu_request(plan, node_id, gpus),
         log_level=plan.log_level,
         node=plan.node,
+        result_fd=-1 if result_fd is None else result_fd,
         tensorboard=[as_bytes(word) for word in tensorboard],
         registration_timeout_ms=plan.registration_timeout_ms,
         heartbeat_interval_ms=plan.heartbeat_interval_ms,

@@ -40,7 +40,7 @@ def access_for(path: str | os.PathLike[str]) -> tuple[FileAccess, str]:
         return hadoop.HadoopFiles(), hadoop.normalized(path)
     if scheme not in ("", "file"):
         raise BadInputError(
-            f"{path}: nobody is known who serves {scheme}://; there are file, "
+            f"{path}: no file system is configured for {scheme}://; there are file, "
             f"{', '.join(hadoop_client.schemes())}, and further file systems of Hadoop's if "
             f"{hadoop_client.SCHEMES_VARIABLE} lists them, such as {scheme}"
         )

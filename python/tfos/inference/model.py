@@ -19,7 +19,6 @@ import hashlib
 import importlib.util
 import json
 import os
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,6 +30,7 @@ from tfos.errors import BadInputError, TfosError
 from tfos.files import hadoop_client
 from tfos.files.access import access_for, scheme_of
 from tfos.inference import plain_columns
+from tfos.inference.sessions import Sessions
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -334,25 +334,13 @@ def _hint(access: Any, path: str) -> str:
     return f"; {', '.join(below)} would be one" if below else ""
 
 
-#: The sessions of this process that were used last, by what they were loaded from, with what
-#: changes when the files do. An engine keeps its own as long as it needs it.
-_sessions: dict[tuple[Any, ...], tuple[str, Any]] = {}
 #: A process that runs many models, as in a search for parameters, does not keep them all.
-_MOST_SESSIONS = 2
-_sessions_lock = threading.Lock()
+_sessions = Sessions(most=2)
 
 
 def _session(model: Model) -> Any:
     key = (model.path, model.tags, model.op_libraries, model.threads)
-    with _sessions_lock:
-        stamp, session = _sessions.pop(key, ("", None))
-        if stamp != model.stamp:
-            session = None  # First, so that there is memory for the new one.
-            while len(_sessions) >= _MOST_SESSIONS:
-                del _sessions[next(iter(_sessions))]
-            session = _load(model)
-        _sessions[key] = model.stamp, session
-        return session
+    return _sessions.get(key, model.stamp, lambda: _load(model))
 
 
 def _load(model: Model) -> Any:

@@ -27,7 +27,7 @@ from tfos.node.internals import share_port
 
 def main() -> int:
     faulthandler.enable()  # a crash in native code shows where the program was
-    result_file = os.environ.pop(program_result.VARIABLE, None)
+    result_file = program_result.inherited()
     link = AgentLink()
     step = "start the node"
     source = None

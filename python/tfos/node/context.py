@@ -13,6 +13,7 @@ from tfos.errors import BadInputError
 from tfos.feed.columns import Request
 from tfos.feed.datafeed import VALIDATION_QUEUE, DataFeed, FeedSource
 from tfos.files import paths
+from tfos.node_status import NodeStatus
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -49,7 +50,6 @@ class NodeContext:
         job_name: ``chief``, ``master``, ``worker``, ``ps`` or ``evaluator``.
         task_index: number within its job, from 0.
         cluster_spec: dict of job name to list of ``host:port``.
-        nodes: every node of the cluster as a dict (docs/formats/control-protocol.md, NODE).
         host, address, port: where other nodes reach this one.
         default_fs, working_dir: Spark's default file system and the driver's working directory.
         gpus: the GPUs of this node; gpu_fraction: its share of a shared one, else 0.0.
@@ -71,7 +71,6 @@ class NodeContext:
         self.job_name: str = bootstrap["job_name"]
         self.task_index: int = bootstrap["task_index"]
         self.cluster_spec: dict[str, list[str]] = tensorflow_cluster(bootstrap)
-        self.nodes: list[dict[str, Any]] = bootstrap["nodes"]
         self.host: str = bootstrap["host"]
         self.address: str = bootstrap["address"]
         self.port: int = bootstrap["port"]
@@ -89,11 +88,16 @@ class NodeContext:
         self._elastic: bool = node.get("elastic", False)
         self._bootstrap = bootstrap
 
+    @functools.cached_property
+    def nodes(self) -> list[NodeStatus]:
+        """Every node of the cluster, as it was when this one started."""
+        return [NodeStatus.from_message(node) for node in self._bootstrap["nodes"]]
+
     @property
     def rank(self) -> int:
         """The number of this node among those that train, from 0: the chief is 0. Shares of data go
         by it: ``rows[ctx.rank :: ctx.size]``. BadInputError on nodes that don't train."""
-        ranks = {node["node_id"]: node["rank"] for node in members_of(self.nodes)}
+        ranks = {node["node_id"]: node["rank"] for node in members_of(self._bootstrap["nodes"])}
         if self.node_id not in ranks:
             raise BadInputError(
                 f"{self.job_name}:{self.task_index} does not train, so it has no rank: only chief, "
@@ -253,7 +257,7 @@ class NodeContext:
 
         patterns = [pattern] if isinstance(pattern, (str, os.PathLike)) else pattern
         return node_files.share(
-            [self.absolute_path(one) for one in patterns], self.nodes, self.node_id
+            [self.absolute_path(one) for one in patterns], self._bootstrap["nodes"], self.node_id
         )
 
     def tfrecords(
@@ -377,7 +381,7 @@ class NodeContext:
         return parameter_server.ParameterServer(
             model_or_variables,
             connection.servers_of(
-                self.nodes,
+                bootstrap["nodes"],
                 bootstrap["cluster_id"],
                 encrypt=bootstrap["encrypt"],
             ),

@@ -25,7 +25,7 @@ def share(patterns: Sequence[str], nodes: Sequence[dict[str, Any]], node_id: int
 
     Args:
         patterns: as :func:`tfos.records.listing.list_files` takes them.
-        nodes: every node of the cluster, as ``ctx.nodes``.
+        nodes: every node of the cluster, each a NODE of docs/formats/control-protocol.md.
     """
     training = sorted(node["node_id"] for node in nodes if node["job_name"] in TRAINING_JOBS)
     files = listing.list_files(patterns)

@@ -63,8 +63,7 @@ class ParameterServerProcess:
         return self._process.poll() is not None
 
     def close(self) -> None:
-        with contextlib.suppress(BrokenPipeError):  # What was not written, it never read.
-            self._input.close()
+        child.end_input(self._input)
         self._output.close()
         try:
             self._process.wait(_END_SECONDS)

@@ -42,7 +42,7 @@ int ShowStacks(const ClusterChoice& choice, const std::string& node) {
 }  // namespace
 
 void AddStackCommand(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("stack", "Print what the threads of a node are at");
+  CLI::App* command = app.add_subcommand("stack", "Print what the threads of a node are doing");
   const auto choice = std::make_shared<ClusterChoice>();
   const auto node = std::make_shared<std::string>();
   command->add_option("NODE", *node, "worker:1, or the node's number")->required();

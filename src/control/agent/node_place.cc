@@ -119,6 +119,7 @@ NodeProcess::Options NodePlace::OptionsOfNode(const StartNode& start) {
   options.process.cwd = bootstrap.cwd;
   options.process.environment = bootstrap.environment;
   options.process.keep_fds = {port_->fd(), tensor_port_->fd()};
+  if (bootstrap.result_fd >= 0) options.process.keep_fds.push_back(bootstrap.result_fd);
   options.payload = std::move(order_.payload);
   options.answer_timeout = bootstrap.answer_timeout;
   options.bootstrap = {

@@ -34,8 +34,8 @@ Status Broken(const boost::system::error_code& error, const AsyncStream& stream)
   if (failure.ok()) return {ErrorKind::kReconnect, error.message()};
   if (failure.kind() != ErrorKind::kBadInput) return {ErrorKind::kReconnect, failure.ToString()};
   return {ErrorKind::kReconnect,
-          fmt::format("what came from the coordinator is not what it sent, so the connection was "
-                      "closed: something between the hosts changes it: {}",
+          fmt::format("data from the coordinator was altered in transit, so the connection was "
+                      "closed: {}",
                       failure.ToString())};
 }
 

@@ -38,6 +38,7 @@ void Describe(F& f, M& m) {
   f.Required("gpus", m.gpus);
   f.Required("log_level", m.log_level);
   f.Required("node", m.node);
+  f.Optional("result_fd", m.result_fd, JsonRange{-1});
   f.RequiredBytes("tensorboard", m.tensorboard);
   f.Required("registration_timeout_ms", m.registration_timeout);
   f.Required("heartbeat_interval_ms", m.heartbeat_interval, JsonRange{1});

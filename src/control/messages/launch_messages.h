@@ -56,6 +56,9 @@ struct AgentBootstrap {
   GpuRequest gpus;
   std::string log_level;
   RawJson node;
+  /// An open file that the agent has inherited, for what the program returns; -1: none. The node
+  /// inherits it under the same number.
+  int result_fd = -1;
   std::vector<std::string> tensorboard;
   std::chrono::milliseconds registration_timeout{600'000};
   std::chrono::milliseconds heartbeat_interval{1'000};

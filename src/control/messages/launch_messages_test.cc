@@ -13,7 +13,7 @@ std::vector<std::string> Examples<LaunchMessage>() {
           "watch_pid":1234,"python":["python3"],"cwd":"/\u00ff","environment":["A=b\u00e9","C="],
           "advertised_address":"","ports":"0",
           "gpus":{"assigned":["0"],"count":1,"fraction":0.5},"log_level":"INFO",
-          "node":{"x":[1]},"tensorboard":["tb"],"registration_timeout_ms":1,
+          "node":{"x":[1]},"result_fd":7,"tensorboard":["tb"],"registration_timeout_ms":1,
           "heartbeat_interval_ms":1,"heartbeat_timeout_ms":1,"answer_timeout_ms":1,"payload_bytes":3})",
       R"({"type":"detach"})",
   };

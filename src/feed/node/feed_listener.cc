@@ -248,9 +248,7 @@ Result<bool> FeedListener::ReceiveOnce(Connection& connection, std::size_t& rece
   if (!transfer.ok()) {
     return Status(ErrorKind::kReconnect,
                   transfer.status().kind() == ErrorKind::kBadInput
-                      ? fmt::format("what came is not what it sent: something between the hosts "
-                                    "changes it: {}",
-                                    transfer.status().ToString())
+                      ? fmt::format("data was altered in transit: {}", transfer.status().ToString())
                       : transfer.status().ToString());
   }
   if (transfer->ended) return Status(ErrorKind::kReconnect, "closed by the feeder");

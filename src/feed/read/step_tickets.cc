@@ -127,9 +127,9 @@ Result<StepGrant> StepTickets::Await(const std::string& queue, std::uint32_t epo
                  key.second, key.first,
                  missing.empty()
                      ? "they have reported fewer"
-                     : fmt::format("no word of {}: do they read the same dataset, with the same "
-                                   "remainder=?",
-                                   fmt::join(missing, ", ")));
+                     : fmt::format("{} {} not reported: do all read the same dataset, with the "
+                                   "same remainder=?",
+                                   fmt::join(missing, ", "), missing.size() == 1 ? "has" : "have"));
       lock.Lock();
       continue;
     }

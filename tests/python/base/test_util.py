@@ -29,8 +29,13 @@ def test_sizes_that_the_session_has():
 def test_sizes_that_it_does_not_have():
     with pytest.raises(BadInputError, match="spark.dynamicAllocation.maxExecutors"):
         util.num_executors(session(dynamicAllocation_enabled="true"))
-    with pytest.raises(BadInputError, match="spark.executor.instances=many"):
+    with pytest.raises(
+        BadInputError, match="spark.executor.instances=many is not a number of executors"
+    ):
         util.num_executors(session(executor_instances="many"))
+    said = "spark.tfos.parameterServers=two is not a number of parameter servers"
+    with pytest.raises(BadInputError, match=said):
+        util.num_param_servers(session(tfos_parameterServers="two"))
 
 
 def test_executors_that_are_there(spark):

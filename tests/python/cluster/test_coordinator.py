@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tfos.base import executable
+from tfos.base import child, executable
 from tfos.cluster import launch
 from tfos.cluster.coordinator import Coordinator
 from tfos.errors import ClusterStoppedError, NodeFailedError, TfosError
@@ -16,10 +16,10 @@ BOUND_SECONDS = 60
 LISTENING = '{"type":"listening","address":"127.0.0.1","port":1}'
 
 
-def says(monkeypatch, tmp_path, *commands):
-    """Makes the executable of tfos a script of ``commands``."""
+def says(monkeypatch, tmp_path, *commands, reads=True):
+    """Makes the executable of tfos a script of ``commands``, which first reads a line."""
     script = tmp_path / "tfos"
-    script.write_text("\n".join(["#!/bin/sh", "read -r first", *commands]) + "\n")
+    script.write_text("\n".join(["#!/bin/sh", "read -r first" if reads else "", *commands]) + "\n")
     script.chmod(0o755)
     monkeypatch.setattr(executable, "path", lambda: str(script))
 
@@ -100,9 +100,34 @@ def test_all_waits_are_for_the_end_once_somebody_asks_for_it(monkeypatch, tmp_pa
     coordinator.close()
 
 
-def test_an_agent_killed_in_mid_line_is_a_node_that_did_not_start(monkeypatch, tmp_path):
-    says(monkeypatch, tmp_path, 'printf \'{"type":"form\'', "kill -KILL $$")
+def launch_node(monkeypatch):
+    """Launches node 1 with an agent that does not care for its bootstrap."""
     monkeypatch.setattr(launch, "_bootstrap", lambda *arguments: "{}")
     monkeypatch.setattr(launch, "_payload", lambda *arguments: b"")
+    plan = SimpleNamespace(stay=False, node={"late": False})
+    return launch.launch(plan, 1, executor_id="0", watch_pid=-1, gpus=[])
+
+
+def test_an_agent_killed_in_mid_line_is_a_node_that_did_not_start(monkeypatch, tmp_path):
+    says(monkeypatch, tmp_path, 'printf \'{"type":"form\'', "kill -KILL $$")
     with pytest.raises(TfosError, match="node 1 on .* did not start: its supervisor"):
-        launch.launch(SimpleNamespace(stay=False), 1, executor_id="0", watch_pid=-1, gpus=[])
+        launch_node(monkeypatch)
+
+
+def test_an_agent_that_ends_at_once_is_told_with_what_to_do(monkeypatch, tmp_path):
+    says(monkeypatch, tmp_path, reads=False)
+    start = child.start
+
+    def start_and_end(*arguments, **options):
+        process, to_agent, from_agent = start(*arguments, **options)
+        process.wait()
+        return process, to_agent, from_agent
+
+    monkeypatch.setattr(child, "start", start_and_end)
+    with pytest.raises(TfosError, match="ended at once with code 0; run `tfos doctor` there"):
+        launch_node(monkeypatch)
+
+
+def test_an_agent_that_ends_as_its_task_leaves_it_is_left_to_the_coordinator(monkeypatch, tmp_path):
+    says(monkeypatch, tmp_path, 'echo \'{"type":"formed"}\'')
+    assert launch_node(monkeypatch) is None

@@ -8,49 +8,89 @@ from types import SimpleNamespace
 from tfos.cluster.leaving import LeavingWatch
 
 
-def test_a_node_that_came_again_on_another_executor_is_announced_again():
-    decommissioned = set()
-    scheduler = SimpleNamespace(
-        getExecutorDecommissionState=lambda executor: SimpleNamespace(
-            isDefined=lambda: executor in decommissioned
+class Spark:
+    """A SparkContext whose executors ``decommissioned`` go, and how often it was asked."""
+
+    def __init__(self):
+        self.decommissioned = set()
+        self.asked = 0
+        keys = SimpleNamespace(mkString=self._names)
+        scheduler = SimpleNamespace(
+            executorsPendingDecommission=lambda: SimpleNamespace(keySet=lambda: keys)
         )
-    )
-    context = SimpleNamespace(
-        getConf=dict,
-        _jsc=SimpleNamespace(sc=lambda: SimpleNamespace(taskScheduler=lambda: scheduler)),
-    )
-    node = {
-        "node_id": 1,
+        self.getConf = dict
+        self._jsc = SimpleNamespace(sc=lambda: SimpleNamespace(taskScheduler=lambda: scheduler))
+
+    def _names(self, separator):
+        self.asked += 1
+        return separator.join(sorted(self.decommissioned))
+
+
+def node(number, executor):
+    return {
+        "node_id": number,
         "job_name": "worker",
-        "task_index": 1,
+        "task_index": number,
         "host": "h",
-        "executor_id": "1",
+        "executor_id": executor,
         "state": "running",
     }
-    told = []
-    coordinator = SimpleNamespace(
-        nodes=lambda: [dict(node)], send=lambda kind, **fields: told.append((kind, fields))
-    )
-    watch = LeavingWatch(context, coordinator, threading.Event())
 
-    def notice(executor):
-        return (
-            "leaving",
-            {"node_id": 1, "reason": f"executor {executor} is being decommissioned"},
-        )
 
+class Coordinator:
+    """Knows ``nodes``, and keeps what it is ``told``."""
+
+    def __init__(self, *nodes):
+        self.told = []
+        self.copies = 0
+        self._nodes = nodes
+
+    def nodes(self):
+        self.copies += 1
+        return [dict(node) for node in self._nodes]
+
+    def send(self, kind, *, node_id, reason):
+        self.told.append((kind, node_id, reason))
+
+
+def notice(number, executor):
+    return ("leaving", number, f"executor {executor} is being decommissioned")
+
+
+def test_a_node_that_came_again_on_another_executor_is_announced_again():
+    spark, again = Spark(), node(1, "1")
+    coordinator = Coordinator(again)
+    watch = LeavingWatch(spark, coordinator, threading.Event())
     watch._look()
-    assert told == []
-    decommissioned.add("1")
+    assert coordinator.told == []
+    spark.decommissioned.add("1")
     watch._look()
     watch._look()
-    assert told == [notice(1)]
-    node["state"] = "lost"
+    assert coordinator.told == [notice(1, "1")]
+    again["state"] = "lost"
     watch._look()
-    node.update(state="running", executor_id="4")
+    again.update(state="running", executor_id="4")
     watch._look()
-    assert told == [notice(1)]
-    decommissioned.add("4")
+    assert coordinator.told == [notice(1, "1")]
+    spark.decommissioned.add("4")
     watch._look()
     watch._look()
-    assert told == [notice(1), notice(4)]
+    assert coordinator.told == [notice(1, "1"), notice(1, "4")]
+
+
+def test_a_look_at_many_executors_is_one_question():
+    spark = Spark()
+    waiting = {**node(1000, None), "state": "expected"}
+    coordinator = Coordinator(*(node(number, str(number // 2)) for number in range(1000)), waiting)
+    watch = LeavingWatch(spark, coordinator, threading.Event())
+    watch._look()
+    assert (spark.asked, coordinator.copies) == (1, 0)
+    spark.decommissioned.update(("7", "499", "of nobody"))
+    watch._look()
+    assert (spark.asked, coordinator.copies) == (2, 1)
+    assert coordinator.told == [
+        notice(14, "7"),
+        notice(15, "7"),
+        notice(998, "499"),
+        notice(999, "499"),
+    ]

@@ -19,10 +19,10 @@ from tensorflowonspark import (
 )
 from tfos.cluster import start
 from tfos.cluster.plan import ClusterRequest
-from tfos.cluster.status import NodeStatus
 from tfos.errors import BadInputError
 from tfos.node import internals
 from tfos.node.context import NodeContext
+from tfos.node_status import NodeStatus
 from tfos.settings import Settings
 
 NODES = [

@@ -4,6 +4,8 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +14,8 @@ import pytest
 from tfos import inference
 from tfos.errors import BadInputError
 from tfos.inference import model as inference_model
+
+BOUND_SECONDS = 60
 
 
 def results(model, batch, *, batches=None, calls=1, **options):
@@ -329,6 +333,28 @@ def test_a_session_is_kept_until_the_model_changes(models, tmp_path, monkeypatch
     inference_model._sessions.clear()
     with pytest.raises(BadInputError, match="is not the model that was checked"):
         results(stale, batch)
+
+
+def test_a_model_that_is_being_loaded_holds_up_no_other(models, other, monkeypatch):
+    began, go = threading.Event(), threading.Event()
+
+    def load_when_told(model, load=inference_model._load):
+        began.set()
+        assert go.wait(BOUND_SECONDS)
+        return load(model)
+
+    inference_model._sessions.clear()
+    two = pa.record_batch({"x": pa.array([3], pa.float32()), "y": pa.array([1], pa.float64())})
+    assert len(results(other("two"), two)) == 1
+    monkeypatch.setattr(inference_model, "_load", load_when_told)
+    slow = inference.Model(str(models / "tf1"), "serve,old", "predict")
+    batch = pa.record_batch({"x": pa.array([[1.0, 1.0]], pa.list_(pa.float32()))})
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(results, slow, batch)
+        assert began.wait(BOUND_SECONDS)
+        assert len(results(other("two"), two)) == 1
+        go.set()
+        assert answer.result(BOUND_SECONDS) == [{"y": [5.0]}]
 
 
 def test_tensorflow_may_be_imported_afterwards(models):

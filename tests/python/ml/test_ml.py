@@ -243,7 +243,7 @@ def test_sessions_stay_in_their_workers(spark, models, run_models_in):
 
             for _ in batches:
                 pass
-            held = [id(session) for _, session in inference_model._sessions.values()]
+            held = [id(session) for session in inference_model._sessions.loaded()]
             yield pa.record_batch(
                 {
                     "process": [os.getpid()],

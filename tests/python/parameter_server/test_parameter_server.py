@@ -240,6 +240,6 @@ def test_what_cannot_be_on_servers_is_refused(serving):
     with server_of(process, w) as server:
         with pytest.raises(BadInputError, match="other variables than the first worker"):
             server_of(process, [np.zeros(4, np.float32)], number=1).open()
-        with pytest.raises(BadInputError, match="combined otherwise"):
+        with pytest.raises(BadInputError, match="uses another combiner or optimizer"):
             server_of(process, w, number=1, combiner="update-mean").open()
         server.sync()  # Others' mistakes are not ours.

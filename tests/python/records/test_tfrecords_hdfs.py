@@ -154,7 +154,7 @@ def session_with_schemes(session, monkeypatch):
 
 def test_schemes_of_the_session_reach_every_process(session_with_schemes, hdfs, root):
     path = root.replace(hdfs.uri, f"webhdfs://{hdfs.http}") + "/out"
-    with pytest.raises(BadInputError, match="nobody is known who serves webhdfs://"):
+    with pytest.raises(BadInputError, match="no file system is configured for webhdfs://"):
         access_for(path)
     tfos.save_tfrecords(session_with_schemes.range(3), path)
     assert ids(session_with_schemes.read.format("tfrecord").load(path)) == [0, 1, 2]

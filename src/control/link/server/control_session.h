@@ -347,8 +347,7 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
   void LogChanged() {
     const Status& failure = stream().failure();
     if (failure.ok() || failure.kind() != ErrorKind::kBadInput) return;
-    LogBad(fmt::format("what came is not what it sent: something between the hosts changes it: {}",
-                       failure.ToString()));
+    LogBad(fmt::format("data was altered in transit: {}", failure.ToString()));
   }
 
   // A bad peer is worth one line, however often it errs.

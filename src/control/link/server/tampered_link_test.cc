@@ -276,7 +276,7 @@ TEST_F(TamperedLinkTest, EachEndSaysOnceThatSomethingChangesBytes) {
   {
     const MiddleMan middle_man(serving.port(), ChangeTheLast(overheard, Direction::kToClient));
     EXPECT_THAT(Speak(middle_man.port()).status.ToString(),
-                HasSubstr("what came from the coordinator is not what it sent"));
+                HasSubstr("data from the coordinator was altered in transit"));
     serving.service().Take(1);
   }
   ::testing::internal::CaptureStderr();
@@ -287,7 +287,7 @@ TEST_F(TamperedLinkTest, EachEndSaysOnceThatSomethingChangesBytes) {
   }
   const std::string log = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(Count(log, "closing the connection from 127.0.0.1"), 1U) << log;
-  EXPECT_EQ(Count(log, "what came is not what it sent"), 1U) << log;
+  EXPECT_EQ(Count(log, "data was altered in transit"), 1U) << log;
 }
 
 TEST_F(TamperedLinkTest, WhatWasSaidOnceIsGoodForOneConnectionOnly) {

@@ -28,8 +28,7 @@ Status FeedClient::Impl::Broken(const Status& cause) const {
   if (cause.kind() != ErrorKind::kBadInput) return Gone(cause);
   // TLS has refused bytes. The node is well, so the partition can be fed again.
   return {ErrorKind::kReconnect,
-          fmt::format("what came from {} is not what it sent, so the connection was closed: "
-                      "something between the hosts changes it: {}",
+          fmt::format("data from {} was altered in transit, so the connection was closed: {}",
                       node_, cause.ToString())};
 }
 

@@ -57,7 +57,7 @@ def go_on(ctx):
     with ctx.parameter_server(w, restore=ctx.args["directory"] + "/state.npz") as server:
         found = {"w": w[0].tolist(), "version": server.version}
         # As a worker of another host, which must go over TCP.
-        servers = connection.servers_of(ctx.nodes, "of another host", encrypt="true")
+        servers = connection.servers_of(ctx._bootstrap["nodes"], "of another host", encrypt="true")
         worker = connection.Worker(1, "worker:1 on host h", starts=False, workers=ctx.size)
         far = [np.zeros_like(array) for array in w]
         with parameter_server.ParameterServer(

@@ -1,4 +1,4 @@
-"""What is known of a node of a running cluster."""
+"""What is known of a node of a running cluster, to its driver and to its programs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class NodeStatus:
-    """A snapshot of a node, at most a heartbeat old. What is not known yet is None or empty.
+    """A snapshot of a node. What is not known yet is None or empty. From ``cluster.status()`` it is
+    at most a heartbeat old; from ``ctx.nodes`` it is as old as the node that has it.
 
     Attributes:
         node_id: number of the node in the cluster, from 0.
         job_name: its role.
         task_index: its number among the nodes of that role.
+        rank: its number among the nodes that train, from 0; None if it does not train.
         state: ``expected``, ``registered``, ``starting``, ``running``, ``draining``, ``done``
             (its program returned), ``failed``, ``lost``, or ``stopped`` (its program had not
             returned when the cluster failed or was told to stop).
@@ -35,6 +37,7 @@ class NodeStatus:
     node_id: int
     job_name: str
     task_index: int
+    rank: int | None
     state: str
     detail: str
     leaving: str
@@ -59,10 +62,12 @@ class NodeStatus:
     def from_message(cls, node: Mapping[str, Any]) -> NodeStatus:
         """Of a NODE of docs/formats/control-protocol.md, with its ``metrics``."""
         tensorboard = node.get("tensorboard") or {}
+        rank = node.get("rank", -1)
         return cls(
             node_id=node["node_id"],
             job_name=node["job_name"],
             task_index=node["task_index"],
+            rank=rank if rank >= 0 else None,
             state=node["state"],
             detail=node.get("detail") or "",
             leaving=node.get("leaving") or "",
