@@ -1,11 +1,8 @@
 #include "feed/node/session/feed_sessions.h"
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <cstring>
 #include <future>
@@ -15,8 +12,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/logging.h"
 #include "feed/wire/frame_reader.h"
+#include "testing/stuck_log.h"
 
 namespace tfos::feed {
 namespace {
@@ -130,43 +127,6 @@ TEST(FeedSessionsTest, MemoryThatIsSlowToComeStopsNobodyElse) {
   second.Go();
 }
 
-/// A standard error that is full, as the pipe of a log whose disk is slow.
-class FullLog {
- public:
-  FullLog() : before_(::dup(STDERR_FILENO)) {
-    std::array<int, 2> ends{};
-    EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
-    reader_ = UniqueFd(ends[0]);
-    const UniqueFd writer(ends[1]);
-    const int flags = ::fcntl(writer.get(), F_GETFL);
-    ::fcntl(writer.get(), F_SETFL, flags | O_NONBLOCK);
-    const std::vector<char> filling(4096, '\n');
-    while (::write(writer.get(), filling.data(), filling.size()) > 0) {
-    }
-    while (::write(writer.get(), filling.data(), 1) > 0) {
-    }
-    ::fcntl(writer.get(), F_SETFL, flags);
-    ::dup2(writer.get(), STDERR_FILENO);
-    SetUpLogging("test", "INFO");
-  }
-  ~FullLog() { ::dup2(before_.get(), STDERR_FILENO); }
-
-  /// Reads until `line` was written.
-  void ReadUntil(const std::string& line) {
-    std::string seen;
-    while (seen.find(line) == std::string::npos) {
-      std::array<char, 4096> some{};
-      const ssize_t got = ::read(reader_.get(), some.data(), some.size());
-      ASSERT_GT(got, 0);
-      seen.append(some.data(), static_cast<std::size_t>(got));
-    }
-  }
-
- private:
-  const UniqueFd before_;
-  UniqueFd reader_;
-};
-
 TEST(FeedSessionsTest, ALogThatTakesNothingStopsNobodyElse) {
   auto sessions = FeedSessions::Create(Small());
   ASSERT_TRUE(sessions.ok());
@@ -175,10 +135,9 @@ TEST(FeedSessionsTest, ALogThatTakesNothingStopsNobodyElse) {
   ASSERT_TRUE(first.Open(Partition(0, /*until_read=*/true)).ok());
   ASSERT_TRUE(first.Bring(0, 2).ok());
   ASSERT_TRUE(second.Open(Partition(1)).ok());
-  FullLog log;
+  testing::StuckLog log;
   auto gone = std::async(std::launch::async, [&second] { second.Go(); });
-  // It has decided, and stands still in what it writes.
-  while ((*sessions)->counters().broken_sessions == 0) std::this_thread::yield();
+  log.AwaitWriter();
   UseFromAnotherThread(**sessions);
   EXPECT_EQ(gone.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
   log.ReadUntil("partition 1 (task attempt 2) broke off");
