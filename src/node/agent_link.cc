@@ -118,6 +118,13 @@ struct AgentLink::State {
       }
       feed.server().AbandonEpoch(abandoned->queue, static_cast<std::uint32_t>(abandoned->epoch),
                                  *job);
+    } else if (const auto* over = std::get_if<control::EndJob>(&command)) {
+      const Result<feed::JobId> job = feed::ReadJobId(over->job);
+      if (!job.ok()) {
+        LogWarning("the end of a job is left out: {}", job.status().ToString());
+        return;
+      }
+      feed.server().EndJob(*job);
     } else if (const auto* tickets = std::get_if<control::StepTickets>(&command)) {
       std::vector<feed::RowPass> passes;
       for (const control::RowPass& pass : tickets->passes) {

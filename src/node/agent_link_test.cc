@@ -19,6 +19,7 @@
 #include "control/messages/parts/message_text.h"
 #include "control/messages/parts/metric_names.h"
 #include "control/messages/parts/shared_messages.h"
+#include "feed/feeder/client/feed_client.h"
 #include "testing/stuck_log.h"
 
 namespace tfos::node {
@@ -143,6 +144,21 @@ TEST_F(AgentLinkTest, TheAgentEndsEpochsAndTheFeed) {
   EXPECT_TRUE(std::holds_alternative<feed::EndOfEpoch>(*end));
   Tell(control::EndFeed{});
   EXPECT_TRUE(FeedEnds());
+}
+
+TEST_F(AgentLinkTest, TheAgentEndsJobs) {
+  Open(std::chrono::hours(1));
+  link_->Attach(feed_);
+  auto feeder = feed::FeedClient::Connect(feed_->server().endpoint(), key_,
+                                          {.progress_timeout = kLong}, Deadline::After(kLong));
+  ASSERT_TRUE(feeder.ok()) << feeder.status().DebugString();
+  ASSERT_TRUE((*feeder)->Count({.job = {0xab}}, 1).ok());
+  EXPECT_EQ(feed_->server().counters().known_partitions, 1U);
+  Tell(control::EndJob{.job = "ab"});  // No id of a job.
+  Tell(control::EndJob{.job = "ab" + std::string(30, '0')});
+  Tell(control::EndFeed{});
+  EXPECT_TRUE(FeedEnds());  // which was told later
+  EXPECT_EQ(feed_->server().counters().known_partitions, 0U);
 }
 
 TEST_F(AgentLinkTest, GrantsArrive) {

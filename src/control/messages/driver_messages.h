@@ -90,8 +90,9 @@ struct Exit {
 /// heartbeats.
 Status CheckHeartbeats(std::chrono::milliseconds interval, std::chrono::milliseconds timeout);
 
-using DriverMessage = std::variant<StartCluster, EndEpoch, AbandonEpoch, EndFeed, NodeLeaving, Stop,
-                                   DriverFailure, Activity, Exit, UnknownMessage>;
+using DriverMessage =
+    std::variant<StartCluster, EndEpoch, AbandonEpoch, EndJob, EndFeed, NodeLeaving, Stop,
+                 DriverFailure, Activity, Exit, UnknownMessage>;
 
 // From the coordinator to the driver.
 

@@ -103,6 +103,7 @@ class Roster {
   // What the driver says.
 
   Effects EndEpoch(const control::EndEpoch& ended);
+  Effects EndJob(const control::EndJob& ended);
   Effects AbandonEpoch(const control::AbandonEpoch& abandoned);
   Effects EndFeed(TimePoint now);
   Effects Leave(const NodeLeaving& leaving, TimePoint now);

@@ -36,6 +36,7 @@ class Feeder {
         ChunkMessage{.offset = offset, .bytes = 64, .first = 0, .items = items, .rows_read = 0}));
   }
   Status Count(const PartitionKey& key) { return Say(Encode(CountMessage{.key = key})); }
+  Status End(std::uint64_t items) { return Say(EncodeEnd(items)); }
   void Go() { sessions_.Gone(link_, "its feeder is gone"); }
   /// The types of what it was told.
   std::vector<MessageType> Heard() {
@@ -192,6 +193,32 @@ TEST(FeedSessionsTest, AFeederThatAsksOnWithoutReadingIsRefused) {
   EXPECT_EQ(feeder.Heard().size(), asked - 1) << "those before it";
   EXPECT_TRUE(feeder.Count({.partition = 3}).ok()) << "it has read now";
   feeder.Go();
+}
+
+// Such as those of a stream's intervals, which end no epoch.
+TEST(FeedSessionsTest, ManyJobsOfOneEpochTakeNoMoreMemoryThanOne) {
+  constexpr std::uint32_t kJobs = 5000;
+  auto sessions = FeedSessions::Create(Small());
+  ASSERT_TRUE(sessions.ok());
+  for (std::uint32_t number = 0; number < kJobs; ++number) {
+    SessionOptions here = Partition(0);
+    std::memcpy(here.key.job.data(), &number, sizeof number);
+    PartitionKey at_another_node = here.key;
+    at_another_node.partition = 1;
+    Feeder feeder(**sessions, number);
+    ASSERT_TRUE(feeder.Count(at_another_node).ok());
+    ASSERT_TRUE(feeder.Open(here).ok());
+    ASSERT_TRUE(feeder.Bring(0, 2).ok());
+    ASSERT_TRUE(feeder.End(2).ok());
+    TakeChunk(**sessions).Release();
+    EXPECT_THAT(feeder.Heard(), ::testing::Contains(MessageType::kEnded));
+    feeder.Go();
+    ASSERT_EQ((*sessions)->counters().known_partitions, 2u);
+    (*sessions)->EndJob(here.key.job);
+    ASSERT_EQ((*sessions)->counters().known_partitions, 0u);
+  }
+  EXPECT_EQ((*sessions)->counters().train_items, 2u * kJobs);
+  EXPECT_EQ((*sessions)->counters().region_bytes_in_use, 0u);
 }
 
 TEST(FeedSessionsTest, ThePhaseOfAFeedOnlyGoesOn) {
