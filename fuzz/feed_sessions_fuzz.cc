@@ -224,7 +224,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         if (detail == 0) node.sessions().EndFeed();
         if (detail == 1) node.sessions().Fail("the program failed");
         if (detail == 2) node.sessions().Terminate();
-        if (detail > 2) node.sessions().AbandonEpoch("input", detail, {});
+        if (detail == 3) node.sessions().EndJob({});
+        if (detail > 3) node.sessions().AbandonEpoch("input", detail, {});
     }
   }
   return 0;

@@ -70,6 +70,7 @@ struct AgentLink::State {
   std::shared_ptr<NodeFeed> feed TFOS_GUARDED_BY(mutex);
   bool feed_ended TFOS_GUARDED_BY(mutex) = false;
   bool said_renamed TFOS_GUARDED_BY(mutex) = false;
+  std::string renamed TFOS_GUARDED_BY(mutex);  ///< The metric that the log has yet to name.
   control::LeavingNodes leaving TFOS_GUARDED_BY(mutex);
   json program_metrics TFOS_GUARDED_BY(mutex) = json::object();
   std::string reported TFOS_GUARDED_BY(mutex);
@@ -92,23 +93,38 @@ struct AgentLink::State {
       generations->On(*none);
       return;
     }
-    const MutexLock lock(mutex);
-    if (const auto* notice = std::get_if<control::NodeLeaving>(&command)) {
-      leaving.Add(*notice);
-      return;
+    std::shared_ptr<NodeFeed> told;
+    {
+      const MutexLock lock(mutex);
+      if (const auto* notice = std::get_if<control::NodeLeaving>(&command)) {
+        leaving.Add(*notice);
+        return;
+      }
+      if (std::holds_alternative<control::EndFeed>(command)) feed_ended = true;
+      told = feed;
     }
-    if (std::holds_alternative<control::EndFeed>(command)) feed_ended = true;
-    if (!feed) return;
+    if (told) TellFeed(*told, command);
+  }
+
+  /// Without the lock: what goes to the log takes as long as the log does.
+  static void TellFeed(NodeFeed& feed, const control::NodeCommand& command) {
     if (const auto* ended = std::get_if<control::EndEpoch>(&command)) {
-      feed->server().EndEpoch(ended->queue, static_cast<std::uint32_t>(ended->epoch));
+      feed.server().EndEpoch(ended->queue, static_cast<std::uint32_t>(ended->epoch));
     } else if (const auto* abandoned = std::get_if<control::AbandonEpoch>(&command)) {
       const Result<feed::JobId> job = feed::ReadJobId(abandoned->job);
       if (!job.ok()) {
         LogWarning("the end of an interrupted job is left out: {}", job.status().ToString());
         return;
       }
-      feed->server().AbandonEpoch(abandoned->queue, static_cast<std::uint32_t>(abandoned->epoch),
-                                  *job);
+      feed.server().AbandonEpoch(abandoned->queue, static_cast<std::uint32_t>(abandoned->epoch),
+                                 *job);
+    } else if (const auto* over = std::get_if<control::EndJob>(&command)) {
+      const Result<feed::JobId> job = feed::ReadJobId(over->job);
+      if (!job.ok()) {
+        LogWarning("the end of a job is left out: {}", job.status().ToString());
+        return;
+      }
+      feed.server().EndJob(*job);
     } else if (const auto* tickets = std::get_if<control::StepTickets>(&command)) {
       std::vector<feed::RowPass> passes;
       for (const control::RowPass& pass : tickets->passes) {
@@ -119,16 +135,16 @@ struct AgentLink::State {
                                  .port = static_cast<std::uint16_t>(pass.feed.port),
                                  .node_id = static_cast<std::uint32_t>(pass.to)}});
       }
-      feed->steps().OnGrant({.queue = tickets->queue,
-                             .epoch = static_cast<std::uint32_t>(tickets->epoch),
-                             .granted = static_cast<std::uint64_t>(tickets->granted),
-                             .final = tickets->final,
-                             .longest = static_cast<std::uint64_t>(tickets->longest),
-                             .ending = tickets->ending,
-                             .passes = std::move(passes),
-                             .missing = tickets->missing});
-    } else if (feed_ended) {
-      feed->server().EndFeed();
+      feed.steps().OnGrant({.queue = tickets->queue,
+                            .epoch = static_cast<std::uint32_t>(tickets->epoch),
+                            .granted = static_cast<std::uint64_t>(tickets->granted),
+                            .final = tickets->final,
+                            .longest = static_cast<std::uint64_t>(tickets->longest),
+                            .ending = tickets->ending,
+                            .passes = std::move(passes),
+                            .missing = tickets->missing});
+    } else if (std::holds_alternative<control::EndFeed>(command)) {
+      feed.server().EndFeed();
     }
   }
 
@@ -137,14 +153,23 @@ struct AgentLink::State {
     const json own = metrics;
     for (const auto& [name, value] : program_metrics.items()) {
       const bool taken = own.contains(name);
-      if (taken && !std::exchange(said_renamed, true)) {
-        LogWarning(
-            "the program reports a metric named '{}', as the feed does: the program's is "
-            "shown as '{}{}'; give it another name",
-            name, kRenamed, name);
-      }
+      if (taken && !std::exchange(said_renamed, true)) renamed = name;
       metrics[taken ? kRenamed + name : name] = value;
     }
+  }
+
+  /// Says it, without the lock, as above.
+  void WarnOfRenamed() TFOS_EXCLUDES(mutex) {
+    std::string name;
+    {
+      const MutexLock lock(mutex);
+      name = std::exchange(renamed, {});
+    }
+    if (name.empty()) return;
+    LogWarning(
+        "the program reports a metric named '{}', as the feed does: the program's is "
+        "shown as '{}{}'; give it another name",
+        name, kRenamed, name);
   }
 
   /// Empty when nothing has changed since the last report.
@@ -196,7 +221,12 @@ Result<std::unique_ptr<AgentLink>> AgentLink::Start(std::unique_ptr<control::Nod
       });
   TFOS_RETURN_IF_ERROR(
       link->Start({.on_feed = [state](const control::NodeCommand& c) { state->OnFeed(c); },
-                   .metrics = [state] { return state->Metrics(); }}));
+                   .metrics =
+                       [state] {
+                         std::string metrics = state->Metrics();
+                         state->WarnOfRenamed();
+                         return metrics;
+                       }}));
   return std::unique_ptr<AgentLink>(new AgentLink(link, std::move(state)));
 }
 
@@ -225,9 +255,13 @@ void AgentLink::Attach(std::shared_ptr<NodeFeed> feed) {
                                .check = piece.check});
       });
   State& state = *state_;
-  const MutexLock lock(state.mutex);
-  state.feed = std::move(feed);
-  if (state.feed_ended) state.feed->server().EndFeed();
+  std::shared_ptr<NodeFeed> ended;
+  {
+    const MutexLock lock(state.mutex);
+    state.feed = std::move(feed);
+    if (state.feed_ended) ended = state.feed;
+  }
+  if (ended) ended->server().EndFeed();
 }
 
 Status AgentLink::Send(const std::string& message) {

@@ -19,18 +19,20 @@
 #include "control/messages/parts/message_text.h"
 #include "control/messages/parts/metric_names.h"
 #include "control/messages/parts/shared_messages.h"
+#include "feed/feeder/client/feed_client.h"
+#include "testing/stuck_log.h"
 
 namespace tfos::node {
 namespace {
 
 using nlohmann::json;
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 constexpr std::chrono::seconds kLong(60);
 
 /// A link whose agent is this test, with a feed. The agent's end goes last: its end would end the
 /// process.
-class AgentLinkTest : public testing::Test {
+class AgentLinkTest : public ::testing::Test {
  protected:
   void SetUp() override {
     int ends[2];
@@ -88,6 +90,16 @@ class AgentLinkTest : public testing::Test {
     return next.ok() && std::holds_alternative<feed::EndOfFeed>(*next);
   }
 
+  /// What other threads can do while one stands still in the log.
+  void UseFromAnotherThread() {
+    auto done = std::async(std::launch::async, [this] {
+      EXPECT_TRUE(link_->SetMetrics("{}").ok());
+      return link_->Leaving().size();
+    });
+    // Were the lock held, it would end only after the log has gone on, which is later.
+    EXPECT_EQ(done.wait_for(kLong), std::future_status::ready);
+  }
+
   const Secret key_ = Secret::Generate().value();
   UniqueFd agent_;
   UniqueFd node_;
@@ -134,6 +146,21 @@ TEST_F(AgentLinkTest, TheAgentEndsEpochsAndTheFeed) {
   EXPECT_TRUE(FeedEnds());
 }
 
+TEST_F(AgentLinkTest, TheAgentEndsJobs) {
+  Open(std::chrono::hours(1));
+  link_->Attach(feed_);
+  auto feeder = feed::FeedClient::Connect(feed_->server().endpoint(), key_,
+                                          {.progress_timeout = kLong}, Deadline::After(kLong));
+  ASSERT_TRUE(feeder.ok()) << feeder.status().DebugString();
+  ASSERT_TRUE((*feeder)->Count({.job = {0xab}}, 1).ok());
+  EXPECT_EQ(feed_->server().counters().known_partitions, 1U);
+  Tell(control::EndJob{.job = "ab"});  // No id of a job.
+  Tell(control::EndJob{.job = "ab" + std::string(30, '0')});
+  Tell(control::EndFeed{});
+  EXPECT_TRUE(FeedEnds());  // which was told later
+  EXPECT_EQ(feed_->server().counters().known_partitions, 0U);
+}
+
 TEST_F(AgentLinkTest, GrantsArrive) {
   Open(std::chrono::hours(1));
   link_->Attach(feed_);
@@ -167,6 +194,26 @@ TEST_F(AgentLinkTest, AFeedThatComesAfterItsEndEndsAtOnce) {
   Tell(control::EndFeed{});
   link_->Attach(feed_);
   EXPECT_TRUE(FeedEnds());
+}
+
+TEST_F(AgentLinkTest, ALogThatTakesNoWarningOfAMessageStopsNobodyElse) {
+  Open(std::chrono::hours(1));
+  link_->Attach(feed_);
+  testing::StuckLog log;
+  Tell(control::AbandonEpoch{.queue = "input", .epoch = 0, .job = "no number"});
+  log.AwaitWriter();
+  UseFromAnotherThread();
+  log.ReadUntil("the end of an interrupted job is left out");
+}
+
+TEST_F(AgentLinkTest, ALogThatTakesNoWarningOfAMetricStopsNobodyElse) {
+  Open(std::chrono::milliseconds(10));
+  link_->Attach(feed_);
+  testing::StuckLog log;
+  ASSERT_TRUE(link_->SetMetrics(R"({"rows": 1})").ok());
+  log.AwaitWriter();
+  UseFromAnotherThread();
+  log.ReadUntil("the program reports a metric named 'rows', as the feed does");
 }
 
 // A thread that reads batches may be sending a report while the module is torn down.

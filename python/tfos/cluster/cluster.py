@@ -7,8 +7,8 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from tfos.base import keys, program_result
@@ -17,9 +17,8 @@ from tfos.base.node_output import OutputFollower
 from tfos.base.page import PageLink
 from tfos.base.roles import members_of
 from tfos.cluster import notebook
-from tfos.cluster.connect import RemoteCoordinator
-from tfos.cluster.coordinator import Channel, Coordinator, node_name
-from tfos.cluster.coordinator_process import CoordinatorProcess
+from tfos.cluster.connect import channel_to
+from tfos.cluster.coordinator import Coordinator, node_name
 from tfos.cluster.ending import Ending
 from tfos.cluster.feed import FEED_TIMEOUT_SECONDS, ClusterFeed
 from tfos.cluster.launch import TENSORBOARD_PATH
@@ -40,8 +39,6 @@ from tfos.spark import allocation
 from tfos.spark.connect import ConnectContext
 from tfos.spark.jobs import SparkJobs
 
-#: Beyond the grace between TERM and KILL, for agents to say that their nodes have ended.
-_END_MARGIN_SECONDS = 5.0
 #: For launch tasks to end by themselves, and for Spark to notice, when all agents have left.
 _LAUNCH_END_SECONDS = 5.0
 #: As long, where they bring what the programs returned.
@@ -83,7 +80,7 @@ class Cluster:
         self._coordinator = Coordinator(
             plan.of_coordinator(self.cluster_id, sc.appName, self._token),
             self._jobs.cancel,
-            _channel(sc, plan),
+            channel_to(sc, plan.settings, plan.profile),
             self._stop_as_asked,
         )
         self._link = PageLink.of(*self.coordinator_address, keys.key_for(self._token, "read"))
@@ -436,9 +433,11 @@ class Cluster:
     def _abort(self, reason: str) -> None:
         """Ends everything without waiting for the programs."""
         self._shut_down = True
-        self._feed.cut_short()  # Nodes have no time for a last word.
-        self._ending.stop(reason)
-        self._close()
+        try:
+            self._feed.cut_short()  # Nodes have no time for a last word.
+            self._ending.stop(reason)
+        finally:
+            self._close()
 
     def _stop_as_asked(self, reason: str, timeout: float) -> None:
         """Body of the thread that ends the cluster when somebody asks for it with ``tfos stop``."""
@@ -455,13 +454,30 @@ class Cluster:
         self._close(cancel=False)  # Spark's own end takes the jobs along
 
     def _close(self, cancel: bool = True) -> None:
-        """Ends the coordinator once the nodes have, or have had the time to: they were told to."""
-        self._launcher.close()
-        atexit.unregister(self._at_exit)
-        self._coordinator.wait_quietly(
-            lambda: self._coordinator.finished, self._settings.stop_grace + _END_MARGIN_SECONDS
-        )
-        self._ended.set()
+        """Ends the coordinator once the nodes have, or have had the time to: they were told to.
+
+        Nobody closes the cluster again. So neither Spark's jobs nor the coordinator go on where
+        this is interrupted, or something in it fails."""
+        with ExitStack() as at_last:  # What is named first is done last.
+            at_last.callback(atexit.unregister, self._at_exit)
+            at_last.callback(self._coordinator.close, timeout=self._settings.stop_grace + 10)
+            if cancel:
+                at_last.callback(self._launcher.release_executors)
+                at_last.callback(self._jobs.cancel)
+            self._launcher.close()
+            try:
+                self._ending.await_nodes()
+            finally:
+                self._ended.set()
+            self._say_the_end()
+            if cancel and self._coordinator.finished:
+                # Its tasks end with their agents: cancelled now, a good run would show a failed
+                # job.
+                seconds = _RESULTS_SECONDS if self._wants_results else _LAUNCH_END_SECONDS
+                self._launcher.wait(seconds)
+
+    def _say_the_end(self) -> None:
+        """The last that is shown of the cluster, and kept."""
         if self._output is not None:
             self._output.finish()
         if self._scrape_target is not None:
@@ -471,18 +487,3 @@ class Cluster:
         self._progress.say_ledger(self.ledger(), failed)
         if self._coordinator.executor_id is None:
             self._report.keep()
-        if cancel and self._coordinator.finished:
-            # Its tasks end with their agents: cancelled now, a good run would show a failed job.
-            self._launcher.wait(_RESULTS_SECONDS if self._wants_results else _LAUNCH_END_SECONDS)
-        if cancel:
-            self._jobs.cancel()
-            self._launcher.release_executors()
-        self._coordinator.close(timeout=self._settings.stop_grace + 10)
-
-
-def _channel(context: Any, plan: ClusterPlan) -> Callable[[], Channel]:
-    """Where the coordinator runs: beside the driver, or beside an executor where the driver program
-    is a client of Spark Connect."""
-    if isinstance(context, ConnectContext):
-        return partial(RemoteCoordinator, context, plan.settings, plan.profile)
-    return CoordinatorProcess

@@ -18,6 +18,8 @@ from typing import Any
 
 from tfos.base import keys
 from tfos.cluster import keeper
+from tfos.cluster.coordinator import Channel
+from tfos.cluster.coordinator_process import CoordinatorProcess
 from tfos.errors import TfosError
 from tfos.settings import Settings
 from tfos.spark.connect import ConnectContext
@@ -177,6 +179,14 @@ class RemoteCoordinator:
             text = str(error).partition("\n")[0]
             return None, f"Spark Connect's server: {type(error).__name__}: {text}"
         return (None, answer["trouble"]) if "trouble" in answer else (answer, "")
+
+
+def channel_to(context: Any, settings: Settings, profile: Any) -> Callable[[], Channel]:
+    """Where the coordinator runs: beside the driver, or beside an executor where the driver program
+    is a client of Spark Connect. ``profile``: as :class:`RemoteCoordinator` has it."""
+    if isinstance(context, ConnectContext):
+        return partial(RemoteCoordinator, context, settings, profile)
+    return CoordinatorProcess
 
 
 #: Nothing listens on its port.

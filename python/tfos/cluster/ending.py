@@ -15,6 +15,8 @@ logger = logging.getLogger(__name__)
 #: Beyond the grace between TERM and KILL, for agents that can't kill their nodes to say so. They
 #: wait for 30 s (SupervisedChild::kKillPatience).
 _KILL_SECONDS = 60.0
+#: Likewise, for agents to say that their nodes have ended.
+_END_MARGIN_SECONDS = 5.0
 
 
 class Ending:
@@ -102,6 +104,13 @@ class Ending:
     def stop(self, reason: str) -> None:
         """Has all nodes end."""
         self._coordinator.send("stop", reason=reason, grace_ms=int(self._stop_grace * 1000))
+
+    def await_nodes(self) -> None:
+        """Until all nodes have ended, or have had the time to, once they were told to. Raises
+        nothing, also where the cluster has failed."""
+        self._coordinator.wait_quietly(
+            lambda: self._coordinator.finished, self._stop_grace + _END_MARGIN_SECONDS
+        )
 
     def _await(self, condition: Callable[[], bool], seconds: float | None) -> bool:
         doing = "finishing" if self._feeds else "running"

@@ -237,6 +237,8 @@ class ClusterFeed:
                         "abandon_epoch", queue=name, epoch=first, job=epoch.job_id.hex()
                     )
                     raise
+                finally:
+                    self._end_job(epoch)
                 self._coordinator.send("end_epoch", queue=name, epoch=last)
         course.enter(plan.jobs, self._ledger.read)
 
@@ -289,11 +291,20 @@ class ClusterFeed:
         with self._turn(queue):
             with self._lock:
                 number = self._epochs.get(queue, 0)
+            epoch = _Epoch(queue, number)
             feed = partial(self._feed_rdd, rdd, 0, timeout)
-            if self._elastic:
-                self._feed_whole(feed, _Epoch(queue, number))
-            else:
-                feed(_Epoch(queue, number))
+            try:
+                if self._elastic:
+                    self._feed_whole(feed, epoch)
+                else:
+                    feed(epoch)
+            finally:
+                self._end_job(epoch)
+
+    def _end_job(self, epoch: _Epoch) -> None:
+        """No task comes any more of the job that fed the epoch: nodes need not remember it. A
+        stream has a job for each interval, and none of them ends the epoch."""
+        self._coordinator.send("end_job", job=epoch.job_id.hex())
 
     def _take_epochs(self, queue: str, count: int) -> tuple[int, int]:
         """The first and the last number of the queue's next epochs."""

@@ -3,6 +3,7 @@ driver waits."""
 
 from __future__ import annotations
 
+import io
 import logging
 import math
 import os
@@ -26,6 +27,9 @@ _MOST_NODES = 8
 _COLUMNS = 80
 #: What a terminal does with the rest of a line: it forgets it.
 _ERASE = "\x1b[K"
+#: In place of a standard error that was closed when Python started.
+_NOWHERE = io.StringIO()
+_NOWHERE.close()
 
 
 class Progress:
@@ -35,7 +39,9 @@ class Progress:
     new one when a node's state or what the driver does has changed, at most every ``interval``
     seconds, and in any case every ``quiet`` seconds.
 
-    Owner and lifetime: one cluster. Threads: any.
+    Owner and lifetime: one cluster. Threads: any. Errors: none. Where nothing can be written any
+    more, as the terminal is gone or nobody reads the pipe, nothing is shown from then on: the
+    training is worth more.
     """
 
     def __init__(
@@ -55,6 +61,7 @@ class Progress:
         self._last_shown = -math.inf
         self._last_mark: Any = None
         self._open = False  # A line stands on the terminal, and the cursor at its end.
+        self._lost = False  # Nothing can be written any more.
         self._started = clock()
         self._before: dict[tuple[str, str], float] = {}
         self._lock = threading.Lock()  # of the fields above, and a line is written whole
@@ -70,7 +77,8 @@ class Progress:
         """``progress``: the PROGRESS of docs/formats/control-protocol.md. The last line stays."""
         with self._lock:
             now = self._clock()
-            if not self._enabled or (now - self._last_look < self._interval and not last):
+            shown = self._enabled and not self._lost
+            if not shown or (now - self._last_look < self._interval and not last):
                 return
             text = (progress or {}).get("text") or ""
             # The last look comes at any moment, so it gives no rate.
@@ -94,7 +102,7 @@ class Progress:
             with self._lock:
                 if self._open:
                     self._open = False
-                    print(file=self._out, flush=True)
+                    self._print("")
 
     def say(self, line: str) -> None:
         """One more line, in its own right."""
@@ -106,14 +114,25 @@ class Progress:
         """What nodes have written. It is shown where no progress is, too."""
         with self._lock:
             begin = self._begin()
-            print(begin + "\n".join(lines), file=self._out, flush=True)
+            self._print(begin + "\n".join(lines))
 
     @property
     def _out(self) -> TextIO:
-        return self._stream or sys.stderr
+        return self._stream or sys.stderr or _NOWHERE
 
     def _on_terminal(self) -> bool:
-        return self._out.isatty()
+        try:
+            return self._out.isatty()
+        except ValueError:  # It was closed.
+            return False
+
+    def _print(self, text: str, end: str = "\n") -> None:
+        if self._lost:
+            return
+        try:
+            print(text, end=end, file=self._out, flush=True)
+        except (OSError, ValueError):  # ValueError: it was closed.
+            self._lost = True
 
     def _begin(self) -> str:
         """What comes before a whole line: away with the one that is open, or with Spark's bar."""
@@ -124,14 +143,14 @@ class Progress:
         return f"tfos {self._clock() - self._started:6.1f} s  {line}"
 
     def _write(self, line: str) -> None:
-        print(f"{self._begin()}{self._stamped(line)}", file=self._out, flush=True)
+        self._print(f"{self._begin()}{self._stamped(line)}")
 
     def _write_in_place(self, line: str, last: str | None) -> None:
         if last is not None:
             self._write(last)
             return
         shown = self._stamped(line)[: columns_of(self._out) - 1]
-        print(f"\r{shown}{_ERASE}", end="", file=self._out, flush=True)
+        self._print(f"\r{shown}{_ERASE}", end="")
         self._open = True
 
     def say_ledger(self, ledger: Ledger, failed: bool) -> None:

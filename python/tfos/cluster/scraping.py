@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pathlib
 import tempfile
 
 from tfos.base.network import host_and_port
 from tfos.errors import BadInputError
+
+logger = logging.getLogger(__name__)
 
 
 class ScrapeTarget:
@@ -46,5 +49,13 @@ class ScrapeTarget:
             ) from error
 
     def remove(self) -> None:
-        """May be called twice."""
-        self._path.unlink(missing_ok=True)
+        """May be called twice. That it can't be removed is not worth the end of a good run."""
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError as error:
+            logger.warning(
+                "%s on the driver's host can't be removed (%s): remove it, or Prometheus shows the "
+                "cluster as down",
+                self._path,
+                error,
+            )

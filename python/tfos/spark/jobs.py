@@ -186,18 +186,23 @@ class SparkJobs:
         self.spark_context = sc
         self._cluster_id = cluster_id
         self._lock = threading.Lock()
+        self._started = 0
+        #: Without those that had ended when the last one was started. A stream starts one for each
+        #: of its intervals, and each holds its result.
         self._jobs: list[SparkJob] = []
 
     def __len__(self) -> int:
         """How many have been started."""
-        return len(self._jobs)
+        return self._started
 
     def start(
         self, kind: str, action: Callable[[], Any], on_done: Callable[[SparkJob], None]
     ) -> SparkJob:
         """Runs ``action`` as a :class:`SparkJob`; ``kind`` is what Spark's pages call it."""
         with self._lock:
-            group = f"tfos-{self._cluster_id}-{kind}-{len(self._jobs)}"
+            group = f"tfos-{self._cluster_id}-{kind}-{self._started}"
+            self._started += 1
+            self._jobs = [job for job in self._jobs if not job.done]
             job = SparkJob(
                 self.spark_context, group, f"tfos {kind} of {self._cluster_id}", action, on_done
             )

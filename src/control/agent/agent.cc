@@ -228,6 +228,8 @@ void Agent::OnCommand(const AgentCommand& command) {
     tell_node(*ended);
   } else if (const auto* abandoned = std::get_if<AbandonEpoch>(&command)) {
     tell_node(*abandoned);
+  } else if (const auto* job = std::get_if<EndJob>(&command)) {
+    tell_node(*job);
   } else if (const auto* tickets = std::get_if<StepTickets>(&command)) {
     tell_node(*tickets);
   } else if (std::holds_alternative<EndFeed>(command)) {

@@ -240,6 +240,7 @@ class Coordinator final : public ControlService {
     return std::visit(
         Overloaded{
             [&](const EndEpoch& ended) { return roster_->EndEpoch(ended); },
+            [&](const EndJob& ended) { return roster_->EndJob(ended); },
             [&](const AbandonEpoch& abandoned) { return roster_->AbandonEpoch(abandoned); },
             [&](const AskDrained& asked) { return roster_->AskDrained(asked); },
             [&](const EndFeed&) { return roster_->EndFeed(Now()); },

@@ -198,7 +198,7 @@ void NodeLink::OnLine(const std::string& line) {
   if (!std::holds_alternative<StepTickets>(*command) &&
       !std::holds_alternative<EndEpoch>(*command) &&
       !std::holds_alternative<AbandonEpoch>(*command) &&
-      !std::holds_alternative<EndFeed>(*command) &&
+      !std::holds_alternative<EndJob>(*command) && !std::holds_alternative<EndFeed>(*command) &&
       !std::holds_alternative<NodeLeaving>(*command) &&
       !std::holds_alternative<Regroup>(*command) &&
       !std::holds_alternative<FormedGroup>(*command) && !std::holds_alternative<Meet>(*command) &&

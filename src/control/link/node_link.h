@@ -40,10 +40,10 @@ class NodeLink {
   /// Called on the link's second thread (`metrics` also where SendMetrics is), one at a time. They
   /// may block: then later ones wait. `stop` has none: TERM follows it, which programs can handle.
   struct Handlers {
-    /// What concerns the feed (`end_epoch`, `abandon_epoch`, `step_tickets`, `end_feed`), the
-    /// group (`regroup`, `group`, `meet`, `no_group`), and `leaving`, in the order it came. Of an
-    /// epoch's `step_tickets` that wait for a handler only the latest is kept. More than
-    /// kMostWaitingBytes that wait end the process.
+    /// What concerns the feed (`end_epoch`, `abandon_epoch`, `end_job`, `step_tickets`,
+    /// `end_feed`), the group (`regroup`, `group`, `meet`, `no_group`), and `leaving`, in the order
+    /// it came. Of an epoch's `step_tickets` that wait for a handler only the latest is kept. More
+    /// than kMostWaitingBytes that wait end the process.
     std::function<void(const NodeCommand& command)> on_feed;
     /// The node's metrics as a JSON object, asked for once a heartbeat interval; empty text:
     /// nothing new, nothing is sent.

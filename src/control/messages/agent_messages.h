@@ -97,7 +97,7 @@ struct Question {
   std::chrono::milliseconds wait{0};
 };
 
-using AgentCommand = std::variant<StartNode, EndEpoch, AbandonEpoch, StepTickets, Regroup,
+using AgentCommand = std::variant<StartNode, EndEpoch, AbandonEpoch, EndJob, StepTickets, Regroup,
                                   FormedGroup, Meet, NoGroup, EndFeed, NodeLeaving, Stop, Refused,
                                   StandBy, OpenTunnel, Question, UnknownMessage>;
 

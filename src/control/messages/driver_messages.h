@@ -99,8 +99,8 @@ struct Exit {
 Status CheckHeartbeats(std::chrono::milliseconds interval, std::chrono::milliseconds timeout);
 
 using DriverMessage =
-    std::variant<StartCluster, EndEpoch, AbandonEpoch, AskDrained, EndFeed, NodeLeaving, Stop,
-                 DriverFailure, Activity, Exit, UnknownMessage>;
+    std::variant<StartCluster, EndEpoch, AbandonEpoch, EndJob, AskDrained, EndFeed, NodeLeaving,
+                 Stop, DriverFailure, Activity, Exit, UnknownMessage>;
 
 // From the coordinator to the driver.
 

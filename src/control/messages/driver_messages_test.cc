@@ -14,6 +14,7 @@ std::vector<std::string> Examples<DriverMessage>() {
           "start_timeout_ms":1000,"heartbeat_interval_ms":1000,"heartbeat_timeout_ms":10000,"max_lost_nodes":1,"min_nodes":2,
           "min_nodes_timeout_ms":300000,"late_nodes":true,"log_level":"INFO"})",
       R"({"type":"end_epoch","epoch":3,"queue":"input"})",
+      R"({"type":"end_job","job":"00ff"})",
       R"({"type":"abandon_epoch","epoch":3,"job":"00ff","queue":"input"})",
       R"({"type":"ask_drained","epoch":3,"number":7,"queue":"input"})",
       R"({"type":"end_feed"})",

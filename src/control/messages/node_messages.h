@@ -68,8 +68,8 @@ struct TellStacks {
 };
 
 using NodeCommand =
-    std::variant<NodeBootstrap, EndEpoch, AbandonEpoch, StepTickets, Regroup, FormedGroup, Meet,
-                 NoGroup, EndFeed, NodeLeaving, Stop, Ping, TellStacks, UnknownMessage>;
+    std::variant<NodeBootstrap, EndEpoch, AbandonEpoch, EndJob, StepTickets, Regroup, FormedGroup,
+                 Meet, NoGroup, EndFeed, NodeLeaving, Stop, Ping, TellStacks, UnknownMessage>;
 
 // From a node to its agent.
 

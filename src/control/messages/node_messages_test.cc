@@ -17,6 +17,7 @@ std::vector<std::string> Examples<NodeCommand>() {
           "heartbeat_interval_ms":1000,"node":{},"payload_bytes":3})",
       R"({"type":"end_epoch","epoch":3,"queue":"input"})",
       R"({"type":"abandon_epoch","epoch":3,"job":"00ff","queue":"input"})",
+      R"({"type":"end_job","job":"00ff"})",
       R"({"type":"step_tickets","queue":"input","epoch":3,"granted":5,"final":true,"longest":7,
           "ending":true,"passes":[{"from":0,"to":1,"rows":9,"address":"10.0.0.6","feed":{"socket":"s","port":7}}],
           "missing":["worker:1"]})",

@@ -48,6 +48,7 @@ void FeedServer::EndEpoch(std::string_view queue, std::uint32_t epoch) {
 void FeedServer::AbandonEpoch(std::string_view queue, std::uint32_t epoch, const JobId& job) {
   sessions_->AbandonEpoch(queue, epoch, job);
 }
+void FeedServer::EndJob(const JobId& job) { sessions_->EndJob(job); }
 void FeedServer::EndFeed() { sessions_->EndFeed(); }
 void FeedServer::Terminate() { sessions_->Terminate(); }
 bool FeedServer::terminated() const { return sessions_->terminated(); }

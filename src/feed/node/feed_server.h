@@ -75,6 +75,10 @@ class FeedServer {
   /// Nothing happens for an unknown queue or an epoch that is over.
   void AbandonEpoch(std::string_view queue, std::uint32_t epoch, const JobId& job);
 
+  /// No task of the job comes any more, however it ended: what was accepted of its partitions is
+  /// forgotten. One that comes all the same is told that the feed is over.
+  void EndJob(const JobId& job);
+
   /// No partition will be opened any more: consumers get what is queued or still arriving in open
   /// sessions, then EndOfFeed.
   void EndFeed();

@@ -97,7 +97,7 @@ TEST_F(FeedServerTest, TheEndOfAnEpochThatCannotBeMeantIsLeftOut) {
 }
 
 // What came of its partitions is forgotten, so all of their rows would come again.
-TEST_F(FeedServerTest, AnAttemptAtAnEpochThatHasBeenFedBringsNothing) {
+TEST_F(FeedServerTest, AnAttemptOfAJobThatHasEndedOrAtAnEpochThatHasBeenFedBringsNothing) {
   const SessionOptions session{.key = {.job = {7}, .epoch = 0}, .attempt = 4};
   const auto connect = [&] {
     auto client = FeedClient::Connect(server_->endpoint(), key_, {.progress_timeout = kLong},
@@ -109,12 +109,18 @@ TEST_F(FeedServerTest, AnAttemptAtAnEpochThatHasBeenFedBringsNothing) {
   ASSERT_TRUE(first->Open(session).ok());
   ASSERT_TRUE(first->Reserve(1).ok() && first->Commit(1, {0, 1}).ok() && first->Finish().ok());
   EXPECT_EQ(connect()->Count(session.key, 5)->chunks.size(), 1u);
-  server_->EndEpoch("input", 0);
+  const auto is_over = [&](const PartitionKey& key) {
+    const Result<Opened> opened = connect()->Open({.key = key, .attempt = 6});
+    EXPECT_TRUE(opened.ok()) << opened.status().DebugString();
+    return opened.ok() && opened->feed_over;
+  };
+  server_->EndJob(session.key.job);
   EXPECT_EQ(connect()->Count(session.key, 5)->chunks.size(), 0u);
-  const Result<Opened> late = connect()->Open(session);
-  ASSERT_TRUE(late.ok()) << late.status().DebugString();
-  EXPECT_TRUE(late->feed_over);
-  EXPECT_TRUE(connect()->Open({.key = {.job = {8}, .epoch = 1}}).ok());
+  EXPECT_TRUE(is_over(session.key));
+  EXPECT_FALSE(is_over({.job = {8}, .epoch = 0})) << "a stream's next job feeds the same epoch";
+  server_->EndEpoch("input", 0);
+  EXPECT_TRUE(is_over({.job = {8}, .epoch = 0}));
+  EXPECT_FALSE(is_over({.job = {9}, .epoch = 1}));
 }
 
 TEST_F(FeedServerTest, AnEpochEndsBehindWhatWasFed) {

@@ -169,10 +169,14 @@ Status BatchReader::PassOn(std::uint64_t rows, const PassRows& pass, const Wait&
     if (last.count == 0) pieces_.pop_back();
   }
   if (rows == 0) return {};
+  return ReadByOthers(
+      fmt::format("{} rows that other nodes wait for at the end of an epoch", rows));
+}
+
+Status BatchReader::ReadByOthers(std::string_view rows) const {
   return {ErrorKind::kBadInput,
-          fmt::format("{} rows that other nodes wait for at the end of an epoch of '{}' were read "
-                      "here: read a queue with one remainder= only",
-                      rows, queue_)};
+          fmt::format("{} of '{}' were read here: read a queue with one remainder= only", rows,
+                      queue_)};
 }
 
 Result<std::uint64_t> BatchReader::TakePassed(const BatchOptions& options, std::uint32_t epoch,

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -110,6 +111,10 @@ class BatchReader {
   /// is for other callers of this reader. kBadInput: fewer are left, as others have read them.
   using PassRows = std::function<Status(std::span<const std::byte> chunk, const ItemRange& rows)>;
   Status PassOn(std::uint64_t rows, const PassRows& pass, const Wait& wait);
+
+  /// kBadInput: what a caller has seen ahead is gone, as another one has read it. `rows`: what that
+  /// was.
+  Status ReadByOthers(std::string_view rows) const;
 
   /// After LookToEnd: takes a chunk of rows that another node has passed on; returns how many.
   Result<std::uint64_t> TakePassed(const BatchOptions& options, std::uint32_t epoch,

@@ -276,14 +276,16 @@ Result<BatchResult> SynchronousBatches::NextOrJoin(const BatchOptions& options, 
   // Less than a full batch is left only at the epoch's end, when the rows are as even as can be.
   const std::uint64_t least = options.drop_remainder ? options.rows : 1;
   if (step.ahead.feed_over || step.ahead.rows < least) return EndEpoch(wait);
-  return NextBatch(options, wait);
+  TFOS_ASSIGN_OR_RETURN(Batch batch, NextBatch(step.ahead.rows, options, wait));
+  return BatchResult(std::move(batch));
 }
 
 Result<BatchResult> SynchronousBatches::NextOrDrop(const BatchOptions& options, const Wait& wait) {
   if (dropping_) return EndEpoch(wait);
   TFOS_ASSIGN_OR_RETURN(const Step step, AwaitStep(options, wait));
   if (step.ahead.rows < options.rows || step.grant.granted <= made_) return EndEpoch(wait);
-  return NextBatch(options, wait);
+  TFOS_ASSIGN_OR_RETURN(Batch batch, NextBatch(step.ahead.rows, options, wait));
+  return BatchResult(std::move(batch));
 }
 
 Result<BatchResult> SynchronousBatches::NextOrPad(const BatchOptions& options, const Wait& wait) {
@@ -294,8 +296,7 @@ Result<BatchResult> SynchronousBatches::NextOrPad(const BatchOptions& options, c
   }
   Batch batch;
   if (step.ahead.rows > 0) {
-    TFOS_ASSIGN_OR_RETURN(BatchResult next, NextBatch(options, wait));
-    batch = std::get<Batch>(std::move(next));
+    TFOS_ASSIGN_OR_RETURN(batch, NextBatch(step.ahead.rows, options, wait));
   } else {
     ++made_;
   }
@@ -303,11 +304,17 @@ Result<BatchResult> SynchronousBatches::NextOrPad(const BatchOptions& options, c
   return BatchResult(std::move(padded));
 }
 
-Result<BatchResult> SynchronousBatches::NextBatch(const BatchOptions& options, const Wait& wait) {
+Result<Batch> SynchronousBatches::NextBatch(std::uint64_t ahead, const BatchOptions& options,
+                                            const Wait& wait) {
   TFOS_ASSIGN_OR_RETURN(BatchResult next, reader_.Next(options, wait));
+  auto* const batch = std::get_if<Batch>(&next);
+  // Readers without a remainder take no turn here.
+  if (batch == nullptr || batch->rows < std::min(ahead, options.rows)) {
+    return reader_.ReadByOthers("the rows of a step");
+  }
   ++made_;
-  rows_made_ += std::get<Batch>(next).rows;
-  return next;
+  rows_made_ += batch->rows;
+  return std::move(*batch);
 }
 
 void SynchronousBatches::BeginEpoch() {

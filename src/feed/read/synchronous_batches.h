@@ -38,8 +38,8 @@ class SynchronousBatches {
   SynchronousBatches(BatchReader& reader, StepTickets& tickets, std::string queue);
 
   /// As BatchReader::Next, whose `drop_remainder` counts with kNone and kJoin only: else batches
-  /// are full. `Batch::rows` counts the rows that were fed; with kPad the columns hold
-  /// `options.rows`.
+  /// are full. kBadInput where the rows of a step were read with kNone meanwhile. `Batch::rows`
+  /// counts the rows that were fed; with kPad the columns hold `options.rows`.
   Result<BatchResult> Next(Remainder remainder, const BatchOptions& options, const Wait& wait);
 
   /// To and from other nodes, of all epochs.
@@ -72,7 +72,9 @@ class SynchronousBatches {
   /// Takes what others pass on to this node.
   Status TakeOver(std::uint32_t epoch, const BatchOptions& options, const Wait& wait)
       TFOS_REQUIRES(turn_);
-  Result<BatchResult> NextBatch(const BatchOptions& options, const Wait& wait) TFOS_REQUIRES(turn_);
+  /// One of the `ahead` rows that there were for it.
+  Result<Batch> NextBatch(std::uint64_t ahead, const BatchOptions& options, const Wait& wait)
+      TFOS_REQUIRES(turn_);
   void BeginEpoch() TFOS_REQUIRES(turn_);
   Result<StepGrant> Await(std::uint32_t epoch, const std::function<bool(const StepGrant&)>& enough,
                           const Wait& wait);

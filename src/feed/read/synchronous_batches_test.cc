@@ -27,6 +27,7 @@ namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using namespace std::chrono_literals;
 
@@ -265,6 +266,43 @@ TEST_F(SynchronousBatchesTest, ACallThatWaitsDoesNotHoldUpAnotherOnesDeadlineAnd
   EXPECT_FALSE(over) << "the first one still waits for rows";
   node.server().EndFeed();
   first.join();
+}
+
+// A validation that reads the same queue without a remainder, say.
+TEST_F(SynchronousBatchesTest, RowsOfAStepThatAnotherReaderTakesMeanwhileAreAMistakeWithAName) {
+  TestNode& node = *nodes_[0];
+  const Wait long_wait{.deadline = Deadline::After(kLong)};
+  std::uint32_t epoch = 0;
+  // Four rows are there when the step is asked for. Of those, `left` are left when it comes.
+  const auto next = [&](Remainder remainder, std::uint64_t left) {
+    node.Feed(epoch, 4);
+    node.server().EndEpoch("input", epoch);
+    const auto take_meanwhile = [&, taken = false]() mutable {
+      if (std::exchange(taken, true)) return Status::Ok();
+      BatchOptions options = kTwoRows;
+      options.rows = 4 - left;
+      EXPECT_TRUE(node.batches().Next(Remainder::kNone, options, long_wait).ok());
+      node.tickets().OnGrant(
+          {.queue = "input", .epoch = epoch, .granted = 2, .longest = 2, .missing = {}});
+      return Status::Ok();
+    };
+    const Result<BatchResult> step = node.batches().Next(
+        remainder, kTwoRows, {.deadline = long_wait.deadline, .check = take_meanwhile});
+    if (left > 0) {
+      EXPECT_TRUE(
+          std::holds_alternative<EndOfEpoch>(node.reader().Next(kTwoRows, long_wait).value()));
+    }
+    ++epoch;
+    return step.status();
+  };
+  for (const Remainder remainder : {Remainder::kDrop, Remainder::kPad, Remainder::kJoin}) {
+    for (const std::uint64_t left : {0U, 1U}) {
+      const Status step = next(remainder, left);
+      EXPECT_EQ(step.kind(), ErrorKind::kBadInput);
+      EXPECT_THAT(step.ToString(), HasSubstr("the rows of a step of 'input' were read here: read a "
+                                             "queue with one remainder= only"));
+    }
+  }
 }
 
 TEST_F(SynchronousBatchesTest, TheEndOfTheFeedNeedsNoTickets) {

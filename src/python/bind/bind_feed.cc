@@ -89,6 +89,7 @@ nb::dict CountersOf(const node::NodeFeed& feed) {
   result["taken_items"] = counters.taken_items;
   result["cache_memory_bytes"] = counters.cache_memory_bytes;
   result["cache_file_bytes"] = counters.cache_file_bytes;
+  result["known_partitions"] = counters.known_partitions;
   result["broken_sessions"] = counters.broken_sessions;
   result["refused_connections"] = counters.refused_connections;
   result["consumer_wait_s"] = seconds(counters.consumer_wait);

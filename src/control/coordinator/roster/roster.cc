@@ -245,6 +245,8 @@ Effects Roster::ConnectionLost(int node_id, TimePoint now) {
 
 Effects Roster::EndEpoch(const control::EndEpoch& ended) { return TellFed(ended); }
 
+Effects Roster::EndJob(const control::EndJob& ended) { return TellFed(ended); }
+
 Effects Roster::AbandonEpoch(const control::AbandonEpoch& abandoned) { return TellFed(abandoned); }
 
 Effects Roster::AskDrained(const control::AskDrained& asked) {

@@ -103,6 +103,7 @@ class Roster {
   // What the driver says.
 
   Effects EndEpoch(const control::EndEpoch& ended);
+  Effects EndJob(const control::EndJob& ended);
   Effects AbandonEpoch(const control::AbandonEpoch& abandoned);
   Effects AskDrained(const control::AskDrained& asked);
   Effects EndFeed(TimePoint now);

@@ -166,6 +166,8 @@ TEST_F(RosterTest, TheEndOfAnEpochReachesFedNodesOnly) {
               ElementsAre("agent 1 end_epoch", "agent 2 end_epoch"));
   EXPECT_THAT(Words(roster_.AbandonEpoch({.queue = "input", .epoch = 3, .job = "00"})),
               ElementsAre("agent 1 abandon_epoch", "agent 2 abandon_epoch"));
+  EXPECT_THAT(Words(roster_.EndJob({.job = "00"})),
+              ElementsAre("agent 1 end_job", "agent 2 end_job"));
 }
 
 TEST_F(RosterTest, AStateReportThatComesTooLateStillBringsItsNews) {

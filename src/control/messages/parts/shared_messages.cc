@@ -7,6 +7,7 @@ namespace tfos::control {
 template std::string SerializeMessage(const EndFeed&);
 template std::string SerializeMessage(const EndEpoch&);
 template std::string SerializeMessage(const AbandonEpoch&);
+template std::string SerializeMessage(const EndJob&);
 template std::string SerializeMessage(const StepReport&);
 template std::string SerializeMessage(const StepTickets&);
 template std::string SerializeMessage(const NodeLeaving&);

@@ -37,6 +37,12 @@ struct AbandonEpoch {
   std::string job;  ///< Its id in hexadecimal digits, as in the plan of a feed.
 };
 
+/// A job that fed has ended, in whatever way: no task of it comes any more.
+struct EndJob {
+  static constexpr std::string_view kType = "end_job";
+  std::string job;  ///< As above.
+};
+
 /// How many batches of an epoch a node can make for synchronous training.
 struct StepReport {
   static constexpr std::string_view kType = "step_report";

@@ -25,6 +25,11 @@ void Describe(F& f, M& m) {
   f.Required("job", m.job);
 }
 
+template <typename F, DescribedAs<EndJob> M>
+void Describe(F& f, M& m) {
+  f.Required("job", m.job);
+}
+
 template <typename F, DescribedAs<StepReport> M>
 void Describe(F& f, M& m) {
   f.Required("queue", m.queue);

@@ -127,6 +127,11 @@ void FeedSessions::AbandonEpoch(std::string_view queue, std::uint32_t epoch, con
   }
 }
 
+void FeedSessions::EndJob(const JobId& job) {
+  const Turn turn(*this);
+  table_.ledger().EndJob(job);
+}
+
 void FeedSessions::EndFeed() {
   const Turn turn(*this);
   table_.EndFeed();
@@ -161,6 +166,7 @@ FeedCounters FeedSessions::counters() const {
   const MutexLock lock(mutex_);
   FeedCounters snapshot = table_.counters();
   snapshot.region_bytes_in_use = table_.bytes_in_use();
+  snapshot.known_partitions = table_.known_partitions();
   snapshot.cache_memory_bytes = table_.cache_account()->memory_bytes();
   snapshot.cache_file_bytes = table_.cache_account()->file_bytes();
   return snapshot;

@@ -50,6 +50,7 @@ class FeedSessions : public ChunkLender, public std::enable_shared_from_this<Fee
   void EndEpoch(std::string_view queue, std::uint32_t epoch) TFOS_EXCLUDES(mutex_);
   void AbandonEpoch(std::string_view queue, std::uint32_t epoch, const JobId& job)
       TFOS_EXCLUDES(mutex_);
+  void EndJob(const JobId& job) TFOS_EXCLUDES(mutex_);
   void EndFeed() TFOS_EXCLUDES(mutex_);
   void Terminate() TFOS_EXCLUDES(mutex_);
   bool terminated() const TFOS_EXCLUDES(mutex_);

@@ -1,11 +1,8 @@
 #include "feed/node/session/feed_sessions.h"
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <cstring>
 #include <future>
@@ -15,8 +12,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/logging.h"
 #include "feed/wire/frame_reader.h"
+#include "testing/stuck_log.h"
 
 namespace tfos::feed {
 namespace {
@@ -39,6 +36,7 @@ class Feeder {
         ChunkMessage{.offset = offset, .bytes = 64, .first = 0, .items = items, .rows_read = 0}));
   }
   Status Count(const PartitionKey& key) { return Say(Encode(CountMessage{.key = key})); }
+  Status End(std::uint64_t items) { return Say(EncodeEnd(items)); }
   void Go() { sessions_.Gone(link_, "its feeder is gone"); }
   /// The types of what it was told.
   std::vector<MessageType> Heard() {
@@ -130,43 +128,6 @@ TEST(FeedSessionsTest, MemoryThatIsSlowToComeStopsNobodyElse) {
   second.Go();
 }
 
-/// A standard error that is full, as the pipe of a log whose disk is slow.
-class FullLog {
- public:
-  FullLog() : before_(::dup(STDERR_FILENO)) {
-    std::array<int, 2> ends{};
-    EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
-    reader_ = UniqueFd(ends[0]);
-    const UniqueFd writer(ends[1]);
-    const int flags = ::fcntl(writer.get(), F_GETFL);
-    ::fcntl(writer.get(), F_SETFL, flags | O_NONBLOCK);
-    const std::vector<char> filling(4096, '\n');
-    while (::write(writer.get(), filling.data(), filling.size()) > 0) {
-    }
-    while (::write(writer.get(), filling.data(), 1) > 0) {
-    }
-    ::fcntl(writer.get(), F_SETFL, flags);
-    ::dup2(writer.get(), STDERR_FILENO);
-    SetUpLogging("test", "INFO");
-  }
-  ~FullLog() { ::dup2(before_.get(), STDERR_FILENO); }
-
-  /// Reads until `line` was written.
-  void ReadUntil(const std::string& line) {
-    std::string seen;
-    while (seen.find(line) == std::string::npos) {
-      std::array<char, 4096> some{};
-      const ssize_t got = ::read(reader_.get(), some.data(), some.size());
-      ASSERT_GT(got, 0);
-      seen.append(some.data(), static_cast<std::size_t>(got));
-    }
-  }
-
- private:
-  const UniqueFd before_;
-  UniqueFd reader_;
-};
-
 TEST(FeedSessionsTest, ALogThatTakesNothingStopsNobodyElse) {
   auto sessions = FeedSessions::Create(Small());
   ASSERT_TRUE(sessions.ok());
@@ -175,10 +136,9 @@ TEST(FeedSessionsTest, ALogThatTakesNothingStopsNobodyElse) {
   ASSERT_TRUE(first.Open(Partition(0, /*until_read=*/true)).ok());
   ASSERT_TRUE(first.Bring(0, 2).ok());
   ASSERT_TRUE(second.Open(Partition(1)).ok());
-  FullLog log;
+  testing::StuckLog log;
   auto gone = std::async(std::launch::async, [&second] { second.Go(); });
-  // It has decided, and stands still in what it writes.
-  while ((*sessions)->counters().broken_sessions == 0) std::this_thread::yield();
+  log.AwaitWriter();
   UseFromAnotherThread(**sessions);
   EXPECT_EQ(gone.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
   log.ReadUntil("partition 1 (task attempt 2) broke off");
@@ -233,6 +193,32 @@ TEST(FeedSessionsTest, AFeederThatAsksOnWithoutReadingIsRefused) {
   EXPECT_EQ(feeder.Heard().size(), asked - 1) << "those before it";
   EXPECT_TRUE(feeder.Count({.partition = 3}).ok()) << "it has read now";
   feeder.Go();
+}
+
+// Such as those of a stream's intervals, which end no epoch.
+TEST(FeedSessionsTest, ManyJobsOfOneEpochTakeNoMoreMemoryThanOne) {
+  constexpr std::uint32_t kJobs = 5000;
+  auto sessions = FeedSessions::Create(Small());
+  ASSERT_TRUE(sessions.ok());
+  for (std::uint32_t number = 0; number < kJobs; ++number) {
+    SessionOptions here = Partition(0);
+    std::memcpy(here.key.job.data(), &number, sizeof number);
+    PartitionKey at_another_node = here.key;
+    at_another_node.partition = 1;
+    Feeder feeder(**sessions, number);
+    ASSERT_TRUE(feeder.Count(at_another_node).ok());
+    ASSERT_TRUE(feeder.Open(here).ok());
+    ASSERT_TRUE(feeder.Bring(0, 2).ok());
+    ASSERT_TRUE(feeder.End(2).ok());
+    TakeChunk(**sessions).Release();
+    EXPECT_THAT(feeder.Heard(), ::testing::Contains(MessageType::kEnded));
+    feeder.Go();
+    ASSERT_EQ((*sessions)->counters().known_partitions, 2u);
+    (*sessions)->EndJob(here.key.job);
+    ASSERT_EQ((*sessions)->counters().known_partitions, 0u);
+  }
+  EXPECT_EQ((*sessions)->counters().train_items, 2u * kJobs);
+  EXPECT_EQ((*sessions)->counters().region_bytes_in_use, 0u);
 }
 
 TEST(FeedSessionsTest, ThePhaseOfAFeedOnlyGoesOn) {

@@ -102,7 +102,7 @@ Status FeederMessages::OnOpen(FeederLink& link, SessionOptions options) {
   }
   if (options.mode == Mode::kTrain) {
     TFOS_RETURN_IF_ERROR(queue->epochs.Check(options.key.epoch, options.replay.epochs));
-    if (options.key.epoch < queue->closed_before) {
+    if (options.key.epoch < queue->closed_before || table_.ledger().HasEnded(options.key.job)) {
       // All of it has been fed, and what came of it is forgotten: a task that Spark has given up.
       outgoing.PostLast(link, Encode(OpenedMessage{.status = OpenStatus::kFeedOver}));
       return {};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <map>
 #include <optional>
@@ -17,12 +18,16 @@ namespace tfos::feed {
 /// Which chunks of each partition a node has accepted, for retried tasks to skip, and of which
 /// attempt it accepts more.
 ///
-/// It forgets a partition when its epoch has been fed, as the driver says. Before that it forgets
+/// It forgets a job's partitions when the job has ended, as the driver says. Before that it forgets
 /// partitions only when it has more than `capacity` chunks and partitions in mind: of those that
 /// are not being fed the one that it has heard of least recently. Owner and lifetime: a value.
 /// Threads: one at a time. Errors: none. Units: items.
 class Ledger {
  public:
+  /// Of the jobs that have ended, it knows so many that have ended last. An attempt that comes of
+  /// an earlier one would be let in, but Spark ends the attempts of a job with the job.
+  static constexpr std::size_t kEndedJobs = 1024;
+
   explicit Ledger(std::size_t capacity = std::size_t{1} << 20) : capacity_(capacity) {}
 
   /// In the order of their items. Empty for a partition it does not know.
@@ -65,11 +70,16 @@ class Ledger {
     if (found != partitions_.end() && found->second.sessions > 0) --found->second.sessions;
   }
 
-  /// The partition's epoch has been fed: no attempt at it comes any more that would be let in.
-  void Forget(const PartitionKey& key) {
-    const auto found = partitions_.find(key);
-    if (found != partitions_.end()) Erase(found);
+  /// No attempt of the job brings anything any more: what came of it is forgotten, and nothing that
+  /// is said of it counts.
+  void EndJob(const JobId& job) {
+    auto next = partitions_.lower_bound({.job = job});
+    while (next != partitions_.end() && next->first.job == job) Erase(next++);
+    if (HasEnded(job)) return;
+    ended_.push_back(job);
+    if (ended_.size() > kEndedJobs) ended_.pop_front();
   }
+  bool HasEnded(const JobId& job) const { return std::ranges::find(ended_, job) != ended_.end(); }
 
   /// Partitions that were forgotten, with what was accepted of them, for want of capacity.
   std::size_t forgotten() const { return forgotten_; }
@@ -88,7 +98,10 @@ class Ledger {
 
   template <typename Edit>
   void Change(const PartitionKey& key, Edit edit) {
-    const auto [it, added] = partitions_.try_emplace(key);
+    auto it = partitions_.find(key);
+    const bool added = it == partitions_.end();
+    if (added && HasEnded(key.job)) return;
+    if (added) it = partitions_.try_emplace(key).first;
     Partition& partition = it->second;
     if (added) {
       partition.place = heard_.insert(heard_.end(), key);
@@ -122,6 +135,7 @@ class Ledger {
   std::size_t forgotten_ = 0;
   Partitions partitions_;
   std::list<PartitionKey> heard_;  ///< Their keys: those that were heard of last come last.
+  std::deque<JobId> ended_;        ///< Likewise.
 };
 
 }  // namespace tfos::feed

@@ -67,15 +67,35 @@ TEST(LedgerTest, PartitionsThatAreBeingFedAreNotForgotten) {
   EXPECT_THAT(ledger.Accepted(Key(1, 0, 0)), IsEmpty());
 }
 
-TEST(LedgerTest, WhatIsOverTakesNoMemory) {
+TEST(LedgerTest, AJobThatHasEndedTakesNoMemoryWhateverStillComesOfIt) {
   Ledger ledger;
   ledger.Add(Key(1, 0, 0), {{0, 1}, 0});
-  ledger.TakenOverBy(Key(1, 0, 1), 3);
-  ledger.Forget(Key(1, 0, 0));
-  ledger.Forget(Key(1, 0, 1));
-  ledger.Forget(Key(1, 0, 2));
-  EXPECT_EQ(ledger.partitions(), 0u);
+  ledger.Add(Key(2, 0, 0), {{0, 1}, 0});
+  ledger.TakenOverBy(Key(1, 7, 1), 3);
+  ledger.BeginSession(Key(1, 7, 2));
+  ledger.EndJob({1});
+  EXPECT_EQ(ledger.partitions(), 1u) << "the other job's";
+  EXPECT_TRUE(ledger.HasEnded({1}));
+  EXPECT_FALSE(ledger.HasEnded({2}));
+  ledger.Add(Key(1, 7, 2), {{0, 1}, 0});
+  ledger.Remove(Key(1, 7, 2), {0, 1});
+  ledger.EndSession(Key(1, 7, 2));
+  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), 4), std::nullopt);
+  EXPECT_EQ(ledger.TakenOverBy(Key(1, 0, 0), 3), std::nullopt);
+  ledger.EndJob({1});
+  EXPECT_EQ(ledger.partitions(), 1u);
   EXPECT_EQ(ledger.forgotten(), 0u);
+}
+
+TEST(LedgerTest, OfTheJobsThatHaveEndedItKnowsTheLast) {
+  Ledger ledger;
+  const auto job = [](std::size_t number) {
+    return JobId{static_cast<std::uint8_t>(number), static_cast<std::uint8_t>(number >> 8)};
+  };
+  for (std::size_t number = 0; number <= Ledger::kEndedJobs; ++number) ledger.EndJob(job(number));
+  EXPECT_FALSE(ledger.HasEnded(job(0)));
+  EXPECT_TRUE(ledger.HasEnded(job(1)));
+  EXPECT_TRUE(ledger.HasEnded(job(Ledger::kEndedJobs)));
 }
 
 TEST(LedgerTest, TheLatestAttemptOwnsAPartitionInWhateverOrderTheyCome) {

@@ -73,6 +73,7 @@ struct FeedCounters {
   std::uint64_t region_bytes_in_use = 0;  ///< Now, of the budget.
   std::uint64_t cache_memory_bytes = 0;   ///< Now.
   std::uint64_t cache_file_bytes = 0;     ///< Now.
+  std::uint64_t known_partitions = 0;     ///< Now: what came of them is remembered.
   std::uint64_t broken_sessions = 0;
   std::uint64_t refused_connections = 0;      ///< Did not prove themselves, or broke the protocol.
   std::chrono::nanoseconds consumer_wait{0};  ///< Consumers waited for chunks.

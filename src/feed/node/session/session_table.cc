@@ -66,11 +66,6 @@ void SessionTable::EndEpochsBefore(Queue& queue, std::uint64_t epoch) {
 
 void SessionTable::CloseEpochsBefore(Queue& queue, std::uint64_t epoch) {
   queue.closed_before = std::max(queue.closed_before, epoch);
-  std::erase_if(queue.fed, [&](const PartitionKey& key) {
-    const bool over = key.epoch < queue.closed_before;
-    if (over) ledger_.Forget(key);
-    return over;
-  });
 }
 
 void SessionTable::AbandonEpoch(Queue& queue, std::uint32_t epoch, const JobId& job) {
@@ -157,10 +152,7 @@ void SessionTable::Open(FeederLink& link, Queue& queue, SessionOptions options) 
   if (place.dropped != nullptr) chores_.garbage.push_back(std::move(place.dropped));
   sessions_.emplace(session->id, session);
   link.session = session;
-  if (session->options.mode == Mode::kTrain) {
-    ledger_.BeginSession(session->options.key);
-    queue.fed.insert(session->options.key);
-  }
+  if (session->options.mode == Mode::kTrain) ledger_.BeginSession(session->options.key);
   ++queue.open_sessions;
   ++counters_.open_sessions;
   RequestMemory(*session, bytes);

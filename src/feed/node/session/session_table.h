@@ -82,8 +82,6 @@ class SessionTable {
   struct Queue {
     Epochs epochs;
     std::size_t open_sessions = 0;
-    /// Training partitions of epochs that the driver has not closed.
-    std::set<PartitionKey> fed = {};
     std::uint64_t closed_before = 0;  ///< Nothing comes any more of epochs before this one.
     /// By epoch: what other nodes have passed on.
     std::map<std::uint32_t, std::deque<QueuedChunk>> passed = {};
@@ -151,6 +149,7 @@ class SessionTable {
   /// What is to be done once the lock is free. To be asked before that is.
   Chores TakeChores();
   std::uint64_t bytes_in_use() const { return grants_.in_use(); }
+  std::size_t known_partitions() const { return ledger_.partitions(); }
   const std::shared_ptr<CacheAccount>& cache_account() const { return cache_account_; }
 
  private:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
+import sys
 
 import pytest
 
+from tfos.cluster.ledger import Ledger
 from tfos.cluster.notebook import status_html
 from tfos.cluster.progress import Progress
 from tfos.cluster.training import Course, Training
@@ -187,6 +190,55 @@ def test_output_of_nodes_is_shown_where_no_progress_is():
     stream = io.StringIO()
     Progress(False, stream=stream).show_output(["worker:0 | one", "worker:0 | two"])
     assert stream.getvalue() == "worker:0 | one\nworker:0 | two\n"
+
+
+def stream_of(descriptor):
+    """As `sys.stderr` is: what could not be written is not kept."""
+    return io.TextIOWrapper(io.FileIO(descriptor, "w"), write_through=True)
+
+
+def broken_pipe():
+    reader, writer = os.pipe()
+    os.close(reader)
+    return stream_of(writer)
+
+
+def lost_terminal():
+    terminal, ours = os.openpty()
+    os.close(terminal)
+    return stream_of(ours)
+
+
+def closed():
+    stream = io.StringIO()
+    stream.close()
+    return stream
+
+
+@pytest.mark.parametrize(
+    "make",
+    [broken_pipe, lost_terminal, closed, lambda: None],
+    ids=["pipe", "tty", "closed", "none"],
+)
+def test_a_standard_error_that_is_lost_ends_nothing_and_nothing_more_is_shown(monkeypatch, make):
+    clock, alive = Clock(), Terminal()
+    progress = Progress(True, clock=clock)
+    monkeypatch.setattr(sys, "stderr", alive)
+    with progress.waiting():
+        progress.show([node(None)], "running", TRAINING)
+        shown = alive.getvalue()
+        assert shown
+        monkeypatch.setattr(sys, "stderr", make())
+    clock.now += 60
+    progress.show([node(None)], "running", TRAINING)
+    progress.say("page | http://h")
+    progress.show_output(["worker:0 | one"])
+    progress.show([node(None) | {"state": "done"}], "ended", last=True)
+    progress.say_ledger(Ledger(), False)
+
+    monkeypatch.setattr(sys, "stderr", alive)
+    progress.say("more")
+    assert alive.getvalue() == shown
 
 
 def test_how_much_will_be_fed_is_known_after_the_first_job():

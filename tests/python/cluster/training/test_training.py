@@ -104,6 +104,43 @@ def test_what_an_interrupted_train_had_kept_is_not_replayed(spark, tmp_path, cac
     assert fragment and len(set(fragment)) == len(fragment), "once, as a part of the epoch"
 
 
+def count_partitions_remembered(ctx):
+    """Reads the feed to its end, and says how many partitions the node remembers then."""
+    rows = 0
+    while not ctx.feed.should_stop():
+        rows += len(ctx.feed.next_batch(10))
+    known = ctx.feed._source.server.counters()["known_partitions"]
+    pathlib.Path(ctx.args, f"known-{ctx.node_id}").write_text(f"{rows} {known}")
+
+
+class Stream:
+    """A DStream whose intervals come one after the other."""
+
+    def __init__(self, intervals):
+        self.intervals = intervals
+
+    def foreachRDD(self, feed):
+        for rdd in self.intervals:
+            feed(rdd)
+
+
+def test_nodes_forget_what_came_of_jobs_that_have_ended(spark, tmp_path):
+    """Else a stream, which ends no epoch, would fill them."""
+    sc = spark.sparkContext
+    data = sc.parallelize(range(50), 4)
+    with tfos.run(spark, count_partitions_remembered, nodes=2, args=str(tmp_path)) as cluster:
+        cluster.train(Stream([data, sc.emptyRDD(), data]))
+        with pytest.raises(SPARK_ERRORS, match="division by zero"):
+            cluster.train(data.map(lambda n: n / 0))
+        with pytest.raises(SPARK_ERRORS, match="division by zero"):
+            cluster.train(Stream([data.map(lambda n: n / 0)]))
+        cluster.train(data, epochs=2)
+        cluster.train(Stream([data]))
+    said = [path.read_text().split() for path in tmp_path.glob("known-*")]
+    assert sum(int(rows) for rows, _ in said) == 5 * 50
+    assert [known for _, known in said] == ["0", "0"]
+
+
 @pytest.mark.parametrize("cache", [None, "memory"])
 def test_validation_follows_each_epoch(spark, tmp_path, cache):
     passes = run(
