@@ -36,6 +36,7 @@ from tfos.errors import BadInputError, ClusterTimeoutError
 from tfos.feed import frames
 from tfos.feed.datafeed import VALIDATION_QUEUE
 from tfos.files import paths
+from tfos.mlflow.driver import TrackedRun
 from tfos.spark import allocation
 from tfos.spark.connect import ConnectContext
 from tfos.spark.jobs import SparkJobs
@@ -63,7 +64,13 @@ class Cluster:
     So is :class:`tfos.errors.ClusterStoppedError`, once somebody has run ``tfos stop``.
     """
 
-    def __init__(self, sc: Any, plan: ClusterPlan, progress: Progress):
+    def __init__(
+        self,
+        sc: Any,
+        plan: ClusterPlan,
+        progress: Progress,
+        tracked: TrackedRun | None = None,
+    ):
         request, settings = plan.request, plan.settings
         self.spark_context = sc
         self.cluster_id = secrets.token_hex(8)
@@ -99,12 +106,15 @@ class Cluster:
         self._launcher = Launcher(self._jobs, self._coordinator, show)
         self._scrape_target: ScrapeTarget | None = None
         self._output: OutputFollower | None = None
+        self._tracked = tracked
         self._begun.set()
         try:
             if settings.logs == "driver":
                 self._output = OutputFollower(
                     self._link_from_here(), self._coordinator.nodes, progress.show_output
                 )
+            if tracked is not None:
+                tracked.follow(self._coordinator.nodes)
             if settings.scrape_directory:
                 self._scrape_target = ScrapeTarget(
                     settings.scrape_directory,
@@ -462,6 +472,8 @@ class Cluster:
         self._ended.set()
         if self._output is not None:
             self._output.finish()
+        if self._tracked is not None:
+            self._tracked.finish()
         if self._scrape_target is not None:
             self._scrape_target.remove()
         failed = self._coordinator.failure is not None
