@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import keras
@@ -18,7 +19,8 @@ def scalars(directory):
     events = EventAccumulator(str(directory)).Reload()
     return {
         name: [
-            (event.step, float(event.tensor_proto.float_val[0])) for event in events.Tensors(name)
+            (event.step, float(tf.make_ndarray(event.tensor_proto)))
+            for event in events.Tensors(name)
         ]
         for name in events.Tags()["tensors"]
         if name.startswith(("node/", "epoch_loss"))
