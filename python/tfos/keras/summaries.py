@@ -40,6 +40,7 @@ class Summaries(Callback):
         self._clock = clock
         self._rates: Rates | None = None
         self._last = -math.inf
+        self._step = -1  # Of the last scalars.
         self._writer: Any = None
 
     def on_train_begin(self, logs: Any = None) -> None:
@@ -61,9 +62,11 @@ class Summaries(Callback):
         self._writer.flush()
 
     def _write(self) -> None:
-        assert self._rates is not None
-        self._last = self._clock()
         now = self._now()
+        if self._rates is None or now["step"] == self._step:
+            return  # A rate over no step would look like a standstill.
+        self._step = now["step"]
+        self._last = self._clock()
         with self._writer.as_default():
             for name, value in self._rates.look(now, self._last).items():
                 tf.summary.scalar(f"node/{name}", value, step=now["step"])
