@@ -64,13 +64,7 @@ class Cluster:
     So is :class:`tfos.errors.ClusterStoppedError`, once somebody has run ``tfos stop``.
     """
 
-    def __init__(
-        self,
-        sc: Any,
-        plan: ClusterPlan,
-        progress: Progress,
-        tracked: TrackedRun | None = None,
-    ):
+    def __init__(self, sc: Any, plan: ClusterPlan, progress: Progress, tracked: TrackedRun | None):
         request, settings = plan.request, plan.settings
         self.spark_context = sc
         self.cluster_id = secrets.token_hex(8)
