@@ -34,6 +34,7 @@ from tfos.errors import BadInputError, ClusterTimeoutError
 from tfos.feed import frames
 from tfos.feed.datafeed import VALIDATION_QUEUE
 from tfos.files import paths
+from tfos.mlflow.driver import TrackedRun
 from tfos.node_status import NodeStatus
 from tfos.spark import allocation
 from tfos.spark.connect import ConnectContext
@@ -60,7 +61,7 @@ class Cluster:
     So is :class:`tfos.errors.ClusterStoppedError`, once somebody has run ``tfos stop``.
     """
 
-    def __init__(self, sc: Any, plan: ClusterPlan, progress: Progress):
+    def __init__(self, sc: Any, plan: ClusterPlan, progress: Progress, tracked: TrackedRun | None):
         request, settings = plan.request, plan.settings
         self.spark_context = sc
         self.cluster_id = secrets.token_hex(8)
@@ -98,12 +99,15 @@ class Cluster:
         self._launcher = Launcher(self._jobs, self._coordinator, show)
         self._scrape_target: ScrapeTarget | None = None
         self._output: OutputFollower | None = None
+        self._tracked = tracked
         self._begun.set()
         try:
             if settings.logs == "driver":
                 self._output = OutputFollower(
                     self._link_from_here(), self._coordinator.nodes, progress.show_output
                 )
+            if tracked is not None:
+                tracked.follow(self._coordinator.nodes)
             if settings.scrape_directory:
                 self._scrape_target = ScrapeTarget(
                     settings.scrape_directory,
@@ -480,6 +484,8 @@ class Cluster:
         """The last that is shown of the cluster, and kept."""
         if self._output is not None:
             self._output.finish()
+        if self._tracked is not None:
+            self._tracked.finish()
         if self._scrape_target is not None:
             self._scrape_target.remove()
         failed = self._coordinator.failure is not None

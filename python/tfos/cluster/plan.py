@@ -43,6 +43,7 @@ class ClusterRequest:
     hold_port: bool = False
     #: So many of ``nodes`` must not be lost; None: all of them.
     min_nodes: int | None = None
+    mlflow: Any = False
 
     @property
     def on_driver(self) -> int:

@@ -19,6 +19,8 @@ from tfos.cluster.feed import warn_of_speculation
 from tfos.cluster.plan import ClusterPlan, ClusterRequest
 from tfos.cluster.progress import Progress
 from tfos.errors import BadInputError
+from tfos.mlflow import Tracking
+from tfos.mlflow import driver as tracked_run
 from tfos.settings import Settings, unknown_key
 from tfos.spark import allocation, failures, profiles, rpc_security, slots
 from tfos.spark.connect import ConnectContext
@@ -44,6 +46,7 @@ def run(
     driver_parameter_servers: bool = False,
     registration_timeout: float = 600,
     resources: Any = None,
+    mlflow: bool | Tracking = False,
     **settings: Any,
 ) -> Cluster:
     """Starts a TensorFlow cluster on the executors of ``spark`` and returns when it has formed.
@@ -70,6 +73,8 @@ def run(
         resources: a ``pyspark.resource.ResourceProfile``: what each node asks of Spark, where that
             differs from what the application's other tasks ask for. A ``gpu_count`` makes one by
             itself where Spark manages GPUs.
+        mlflow: write metrics, parameters and the model into the active run of MLflow: True, or a
+            :class:`tfos.mlflow.Tracking` (docs/mlflow.md).
         settings: any of :data:`tfos.settings.SETTINGS` by keyword.
 
     Raises:
@@ -91,6 +96,7 @@ def run(
         driver_parameter_servers=driver_parameter_servers,
         registration_timeout=registration_timeout,
         resources=resources,
+        mlflow=mlflow,
     )
     return start(spark, main, request, settings)
 
@@ -129,7 +135,8 @@ def start(
             "logs: a client of Spark Connect may not reach the coordinator, which has the nodes' "
             "output. Leave it out, and run `tfos logs` on the host of the coordinator"
         )
-    payload = _pickled(main, request.args)
+    tracked = tracked_run.begin(request.mlflow)
+    payload = _pickled(main if tracked is None else tracked.on_nodes(main), request.args)
     progress = Progress(resolved.progress)
     _say_what_is_encrypted(progress, resolved)
     use_this_python(sc)
@@ -148,7 +155,7 @@ def start(
         allocation.warn_of_idle_executors(sc)
         warn_of_speculation(sc)
     _warn_of_open_rpc(sc)
-    return Cluster(sc, plan, progress)
+    return Cluster(sc, plan, progress, tracked)
 
 
 def _least_and_most(nodes: Any) -> tuple[int | None, Any]:

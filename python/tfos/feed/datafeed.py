@@ -10,6 +10,15 @@ from tfos.errors import BadInputError
 #: What ``cluster.train(validation=...)`` feeds.
 VALIDATION_QUEUE = "validation"
 
+#: Counters of the native server by the names that metrics have for people.
+_COUNTERS = {
+    "rows": "rows",
+    "feed_bytes": "bytes",
+    "feed_queued_bytes": "queued_bytes",
+    "feed_node_wait_seconds": "consumer_wait_s",
+    "feed_feeder_wait_seconds": "feeder_wait_s",
+}
+
 
 class FeedSource:
     """The feed of one node: its native server and the way to tell the driver about it.
@@ -39,6 +48,11 @@ class FeedSource:
             if queue not in self._batch_sources:
                 self._batch_sources[queue] = self.server.batch_source(queue)
             return self._batch_sources[queue]
+
+    def counters(self) -> dict[str, float]:
+        """What went through so far, by the names of docs/metrics.md."""
+        native = self.server.counters()
+        return {name: native[theirs] for name, theirs in _COUNTERS.items()}
 
     def terminate(self) -> None:
         with self._lock:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 
@@ -10,6 +13,45 @@ def _ignore(self: Any, *arguments: Any, **options: Any) -> None:
 
 
 _ignore._is_default = True  # type: ignore[attr-defined]  # So both find hooks that they need not call for each batch.
+
+
+def add_to_fit(package: Any, kind: type[Callback], make: Callable[[Any], Any]) -> None:
+    """Has each ``fit`` of models of ``package``, Keras 3 or legacy Keras, get one more callback,
+    the last: ``make(model)``, which is of ``kind``. Once for each kind. Its ``end(returned)`` is
+    called when ``fit`` has ended, however it did."""
+    trainer = next(each for each in package.Model.__mro__ if "fit" in vars(each))
+    plain = trainer.fit
+    kinds = getattr(plain, "kinds_of_tfos", ())
+    if kind in kinds:
+        return
+    signature = inspect.signature(plain)
+
+    @functools.wraps(plain)
+    def fit(self: Any, *arguments: Any, **options: Any) -> Any:
+        given = signature.bind(self, *arguments, **options)
+        callbacks = given.arguments.get("callbacks")
+        ours = make(self)
+        if isinstance(callbacks, package.callbacks.CallbackList):
+            # It has told its callbacks already what it knows.
+            ours.set_params(callbacks.params)
+            ours.set_model(self)
+            others = [each for each in callbacks.callbacks if not isinstance(each, kind)]
+            callbacks.callbacks[:] = [*others, ours]
+        elif isinstance(callbacks, (list, tuple)):
+            others = [each for each in callbacks if not isinstance(each, kind)]
+            given.arguments["callbacks"] = [*others, ours]
+        else:
+            given.arguments["callbacks"] = [ours] if callbacks is None else [callbacks, ours]
+        returned = False
+        try:
+            result = plain(*given.args, **given.kwargs)
+            returned = True
+        finally:
+            ours.end(returned)
+        return result
+
+    fit.kinds_of_tfos = (*kinds, kind)  # type: ignore[attr-defined]
+    trainer.fit = fit
 
 
 class Callback:

@@ -6,15 +6,13 @@ program's.
 
 from __future__ import annotations
 
-import functools
-import inspect
 import math
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
-from tfos.keras.callback import Callback
+from tfos.keras.callback import Callback, add_to_fit
 
 #: Between two reports of steps; a heartbeat carries the latest.
 _INTERVAL_SECONDS = 0.5
@@ -32,43 +30,18 @@ Say = Callable[[str], None]
 
 def prepare(package: Any, report: Report, say: Say) -> None:
     """Has models of ``package`` report from now on."""
-    trainer = next(kind for kind in package.Model.__mro__ if "fit" in vars(kind))
-    plain = trainer.fit
-    if hasattr(plain, "reports_to_tfos"):
-        return
-    signature = inspect.signature(plain)
     count = Count()
 
-    @functools.wraps(plain)
-    def fit(self: Any, *arguments: Any, **options: Any) -> Any:
-        given = signature.bind(self, *arguments, **options)
-        callbacks = given.arguments.get("callbacks")
+    def make(model: Any) -> Reporting:
         # A model that has a training function has traced it before.
-        traces = getattr(self, "train_function", None) is None
-        ours = Reporting(report, say if traces else _say_nothing, count)
-        if isinstance(callbacks, package.callbacks.CallbackList):
-            # It has told its callbacks already what it knows.
-            ours.set_params(callbacks.params)
-            callbacks.callbacks[:] = [*_without_ours(callbacks.callbacks), ours]
-        elif isinstance(callbacks, (list, tuple)):
-            given.arguments["callbacks"] = [*_without_ours(callbacks), ours]
-        else:
-            given.arguments["callbacks"] = [ours] if callbacks is None else [callbacks, ours]
-        try:
-            return plain(*given.args, **given.kwargs)
-        finally:
-            ours.end()
+        traces = getattr(model, "train_function", None) is None
+        return Reporting(report, say if traces else _say_nothing, count)
 
-    fit.reports_to_tfos = True  # type: ignore[attr-defined]
-    trainer.fit = fit
+    add_to_fit(package, Reporting, make)
 
 
 def _say_nothing(doing: str) -> None:
     pass
-
-
-def _without_ours(callbacks: Any) -> list[Any]:
-    return [each for each in callbacks if not isinstance(each, Reporting)]
 
 
 class Count:
@@ -145,7 +118,7 @@ class Reporting(Callback):
     def on_train_end(self, logs: Any = None) -> None:
         self._tell({}, now=True, ended=True)
 
-    def end(self) -> None:
+    def end(self, returned: bool) -> None:
         """``fit`` has ended, however it did."""
         self._say("")
 

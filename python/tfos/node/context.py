@@ -333,6 +333,22 @@ class NodeContext:
 
         return AverageMetrics(batch_norm)
 
+    def summaries(
+        self, directory: str | os.PathLike[str] | None = None, *, every_seconds: float = 10.0
+    ) -> Any:
+        """A callback of Keras 3 or legacy Keras, for all nodes, that writes into TensorBoard what
+        this node's feed does: rows and steps a second, and which side waits. It takes a folder of
+        its own below ``directory`` (by default ``log_dir``), as ``worker_1`` beside the ``train``
+        of Keras's own callback. See docs/metrics.md."""
+        from tfos.keras.summaries import Summaries
+
+        above = self.log_dir if directory is None else directory
+        if above is None:
+            raise BadInputError("summaries() needs a directory, or a cluster with log_dir=...")
+        own = f"{self.absolute_path(above).rstrip('/')}/{self.job_name}_{self.task_index}"
+        counters = dict if self._feed_source is None else self._feed_source.counters
+        return Summaries(own, counters, every_seconds)
+
     def parameter_server(
         self,
         model_or_variables: Any,

@@ -15,14 +15,18 @@ USERS = [
     ROOT / "python/tfos/cluster/ledger.py",
     ROOT / "python/tfos/cluster/notebook.py",
     ROOT / "python/tfos/cluster/progress.py",
+    ROOT / "python/tfos/keras/rates.py",
 ]
 #: What a word must begin with to be the name of a metric, most of which have such a beginning.
 BEGINNINGS = sorted({name.partition("_")[0] for name in NAMES if "_" in name} - {"result"})
 #: Words with such a beginning that name something else.
 OTHERS = {
+    "cpu_cores",
+    "feed_bytes_per_second",  # of a run of MLflow
     "items_read",  # of the driver's activity
     "items_moved",
     "rows_a_second",
+    "rows_per_second",
     "rows_read",  # of the ledger
     "seconds_silent",
 }

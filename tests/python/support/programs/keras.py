@@ -279,3 +279,19 @@ def weightless(ctx):
     )
     model.fit(data, epochs=1, verbose=0)
     return model.get_weights()
+
+
+def with_summaries(ctx):
+    import keras
+
+    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+    model.compile(ctx.distribute(keras.optimizers.SGD(0.05)), "mse")
+    model.fit(
+        ctx.dataset(32, features="x", label="y"),
+        epochs=3,
+        callbacks=[
+            *ctx.chief_only(keras.callbacks.TensorBoard(ctx.log_dir)),
+            ctx.summaries(),
+        ],
+        verbose=0,
+    )

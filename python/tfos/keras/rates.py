@@ -1,0 +1,62 @@
+"""Counters of a node as rates: what its metrics become where they are drawn as curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+#: Counters by what they grow by in a second. Of seconds of waiting, that is a share of the time.
+RATES = {
+    "rows": "rows_per_second",
+    "step": "steps_per_second",
+    "feed_bytes": "feed_bytes_per_second",
+    "feed_node_wait_seconds": "share_waiting_for_rows",
+    "feed_feeder_wait_seconds": "share_feeders_waiting",
+    "cpu_seconds": "cpu_cores",
+}
+#: Metrics of tfos that are of no use as a curve, or sums whose rates say more.
+LEFT_OUT = {
+    *("asked_for_more", "batches", "cache_file_bytes", "cache_memory_bytes", "epoch", "epochs"),
+    *("feed_chunks", "feed_memory_bytes", "feed_sessions", "items_delivered", "items_replayed"),
+    *("items_unread", "metrics_left_out", "parameter_bytes", "parameter_bytes_combined"),
+    *("parameter_bytes_received", "parameter_bytes_sent", "parameter_pushes", "parameter_workers"),
+    *("result_rows", "rows_dropped", "rows_passed_on", "rows_read_elsewhere", "rows_taken_over"),
+    *("seconds_without_answer",),
+}
+
+
+class Rates:
+    """What the metrics of one node become between two looks at them. Threads: one at a time."""
+
+    def __init__(self, now: float, least_seconds: float = 1.0):
+        """``now``: seconds of the clock of all looks, when all counters were zero. Looks that
+        follow sooner than after ``least_seconds`` give no rates: those of counters that come with a
+        heartbeat would say nothing."""
+        self._last = now
+        self._least_seconds = least_seconds
+        self._before: dict[str, float] = {}
+
+    def look(self, metrics: Mapping[str, Any], now: float) -> dict[str, float]:
+        """Rates of the counters, and other numbers as they are. Nothing where nothing is new."""
+        numbers = {name: value for name, value in metrics.items() if _is_number(value)}
+        before, self._before = self._before, numbers
+        seconds, self._last = now - self._last, now
+        if numbers == before:
+            return {}
+        rates = {
+            RATES[name]: (value - before.get(name, 0)) / seconds
+            for name, value in numbers.items()
+            # Less than before: it is another process.
+            if name in RATES and value >= before.get(name, 0) and seconds > self._least_seconds
+        }
+        levels = {
+            name: float(value)
+            for name, value in numbers.items()
+            if name not in RATES and name not in LEFT_OUT
+        }
+        return rates | levels
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)

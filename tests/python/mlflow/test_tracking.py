@@ -1,0 +1,187 @@
+"""What is asked of MLflow, without a cluster."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import keras
+import mlflow
+import tfos
+from support.fake_spark import FakeSparkContext, fake_session
+from support.places import ROOT
+from tfos.errors import BadInputError
+from tfos.keras.rates import LEFT_OUT, RATES
+from tfos.mlflow import chief, driver, model, nodes
+from tfos.mlflow.tracking import Target, Tracking, without_password
+
+
+def run(**arguments):
+    context = FakeSparkContext("local[1]", slots_by_look=[1])
+    context.pythonExec = "python3"
+    return tfos.run(fake_session(context), print, nodes=2, **arguments)
+
+
+def test_a_missing_package_is_one_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    with pytest.raises(
+        BadInputError, match=r"MLflow can't be imported .*pip install 'tfos\[mlflow]'"
+    ):
+        run(mlflow=True)
+
+
+def test_a_driver_without_a_run_is_told_to_begin_one(store):
+    with pytest.raises(BadInputError, match="no run of MLflow is active.*mlflow.start_run"):
+        run(mlflow=True)
+    with pytest.raises(BadInputError, match="mlflow='yes': True, or a tfos.mlflow.Tracking"):
+        run(mlflow="yes")
+
+
+@pytest.mark.parametrize("interval", [0, -1, float("inf"), float("nan")])
+def test_an_interval_that_cannot_be_is_refused(interval):
+    with pytest.raises(BadInputError, match="interval="):
+        Tracking(interval=interval)
+
+
+def test_one_name_is_not_a_list_of_them():
+    with pytest.raises(BadInputError, match=r"as in \['TOKEN'\]"):
+        Tracking(environment="TOKEN")
+
+
+def test_secrets_are_passed_on_request_and_never_shown(store, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "hidden-token")
+    with mlflow.start_run():
+        with pytest.raises(BadInputError, match="the driver has no variable 'NO_SUCH'"):
+            driver.begin(Tracking(environment=["NO_SUCH"]))
+        silent = driver.begin(True)._target
+        asked = driver.begin(Tracking(environment=["MLFLOW_TRACKING_TOKEN"]))._target
+    assert b"hidden-token" not in pickle.dumps(silent)
+    assert silent.environment["MLFLOW_ALLOW_FILE_STORE"] == "true"
+    assert asked.environment["MLFLOW_TRACKING_TOKEN"] == "hidden-token"
+    assert "hidden-token" not in repr(asked) + repr(Tracking(environment=["A"]))
+    assert asked.readable(ValueError("hidden-token\nwas refused")) == "ValueError: *** was refused"
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        ("http://me:word@host:5000/a?token=word", "http://host:5000/a"),
+        ("https://host", "https://host"),
+        ("file:///shared/runs", "file:///shared/runs"),
+        ("databricks", "databricks"),
+        ("http://[word", "an address that can't be read"),
+    ],
+)
+def test_an_address_is_shown_without_its_password(uri, shown):
+    assert without_password(uri) == shown
+    assert "word" not in repr(Target(uri, "a run", "0"))
+
+
+def test_nodes_get_paths_that_do_not_depend_on_the_drivers_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert driver._for_other_processes("mlruns") == (tmp_path / "mlruns").as_uri()
+    assert driver._for_other_processes("sqlite:///a.db") == f"sqlite:///{tmp_path}/a.db"
+    for uri in ("http://host:5000", "databricks", "databricks://profile", "file:///a"):
+        assert driver._for_other_processes(uri) == uri
+
+
+def test_a_node_without_the_package_trains(monkeypatch, caplog):
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    ctx = types.SimpleNamespace(
+        job_name="worker", task_index=0, host="host-a", size=2, is_chief=True
+    )
+    seen = chief.run_program(
+        lambda ctx: os.environ["MLFLOW_RUN_ID"], Target("http://host", "the-run", "0"), ctx
+    )
+    assert seen == "the-run"
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert "worker:0 on host host-a can't import MLflow" in said
+    assert "pip install 'tfos[mlflow]'" in said
+
+
+def node(task, state="running", **metrics):
+    return {"job_name": "worker", "task_index": task, "state": state, "metrics": metrics}
+
+
+def meter_at(times):
+    return nodes.NodeMeter(clock=functools.partial(next, iter(times)))
+
+
+def test_counters_become_rates_and_waits_shares():
+    meter = meter_at([0.0, 10.0, 14.0])
+    first = meter.look([node(0, rows=100, step=5, feed_node_wait_seconds=1, loss=0.5, word="x")])
+    assert first == [
+        ("worker_0/rows_per_second", 10.0, 5),
+        ("worker_0/steps_per_second", 0.5, 5),
+        ("worker_0/share_waiting_for_rows", 0.1, 5),
+        ("worker_0/loss", 0.5, 5),
+    ]
+    second = meter.look([node(0, rows=300, step=7, feed_node_wait_seconds=1, loss=0.25)])
+    assert second[0] == ("worker_0/rows_per_second", 50.0, 7)
+    assert second[2] == ("worker_0/share_waiting_for_rows", 0.0, 7)
+
+
+def test_a_node_with_nothing_new_and_a_moment_have_no_rates():
+    meter = meter_at([0.0, 10.0, 20.0, 20.5])
+    meter.look([node(0, rows=100, loss=0.5)])
+    assert meter.look([node(0, rows=100, loss=0.5)]) == []
+    assert meter.look([node(0, rows=150, loss=0.25)]) == [("worker_0/loss", 0.25, 0)]
+
+
+def test_a_node_in_place_of_a_lost_one_has_no_negative_rate():
+    meter = meter_at([0.0, 10.0, 20.0, 30.0])
+    meter.look([node(0, rows=100)])
+    assert meter.look([node(0, rows=20)]) == []
+    assert meter.look([node(0, rows=40)]) == [("worker_0/rows_per_second", 2.0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("reported", "logged"),
+    [("val/loss", "val/loss"), ("a%b", "a_b"), ("../up", "up"), ("a//b", "a/b"), ("/", "_")],
+)
+def test_a_metric_of_any_name_has_one_that_mlflow_takes(store, reported, logged):
+    (point,) = meter_at([0.0, 10.0]).look([node(1, **{reported: 2.5})])
+    assert point.name == f"worker_1/{logged}"
+    with mlflow.start_run() as run:
+        mlflow.log_metric(point.name, point.value)
+    assert store.get_run(run.info.run_id).data.metrics == {point.name: 2.5}
+
+
+def test_each_metric_of_tfos_has_its_place_in_a_run():
+    """test_metric_names.py has the table."""
+    text = (ROOT / "src/control/messages/parts/metric_names.h").read_text()
+    for name in RATES.keys() | LEFT_OUT:
+        assert f'KnownMetric{{"{name}"' in text
+    page = (ROOT / "docs/mlflow.md").read_text()
+    assert [name for name in RATES.values() if f"`{name}`" not in page] == []
+
+
+def test_signatures_name_several_inputs():
+    inputs = {
+        "age": keras.Input((1,), name="age"),
+        "city": keras.Input((3,), dtype="int32", name="city"),
+    }
+    joined = keras.layers.Concatenate()([inputs["age"], keras.ops.cast(inputs["city"], "float32")])
+    made = keras.Model(inputs, keras.layers.Dense(2)(joined))
+    signature = model.signature_of(made)
+    found = {field.name: (field.type, field.shape) for field in signature.inputs.inputs}
+    assert found == {
+        "age": (np.dtype("float32"), (-1, 1)),
+        "city": (np.dtype("int32"), (-1, 3)),
+    }
+    assert [field.shape for field in signature.outputs.inputs] == [(-1, 2)]
+
+
+def test_a_model_of_no_fixed_shape_has_no_signature():
+    class Free(keras.Model):
+        def call(self, rows):
+            return rows
+
+    assert model.signature_of(Free()) is None
