@@ -15,6 +15,7 @@ ALLOWED = {
     "files": {"errors", "settings", "spark"},
     "feed": {"base", "errors", "spark"},
     "keras": {"collective", "errors", "files"},
+    "elastic": {"collective", "errors", "keras"},
     "tensorflow": {"errors", "files"},
     "parallel": {"base", "errors", "files", "settings", "spark"},
     "cluster": {"base", "errors", "feed", "files", "settings", "spark"},
