@@ -15,6 +15,7 @@ from tfos.base import lazy
 if TYPE_CHECKING:
     from tfos import (
         collective,
+        elastic,
         errors,
         inference,
         ml,
@@ -41,6 +42,7 @@ __all__ = [
     "NodeStatus",
     "__version__",
     "collective",
+    "elastic",
     "errors",
     "inference",
     "jar_path",
@@ -79,6 +81,7 @@ __getattr__, __dir__ = lazy.attach(
         "register": "tfos.records.spark.sessions",
         "save_tfrecords": "tfos.records.spark.sessions",
         "collective": "tfos.collective",
+        "elastic": "tfos.elastic",
         "errors": "tfos.errors",
         "inference": "tfos.inference",
         "ml": "tfos.ml",

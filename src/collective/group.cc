@@ -223,7 +223,8 @@ Status Group::Transact(const Work& work) {
   if (outside_) {
     return {ErrorKind::kBadInput,
             fmt::format("{} joins nodes that train already: it takes part in what they do together "
-                        "from the beginning of `fit` on, and in nothing before",
+                        "from the beginning of `fit` or of tfos.elastic.State on, and in nothing "
+                        "before",
                         options_.members[rank_].name)};
   }
   while (true) {

@@ -51,7 +51,7 @@ class Group {
 
   // How members of an elastic group let newcomers in (docs/formats/generations.md, "Joining").
 
-  /// Whether this member is in the steps of an epoch, each of which it ends with `MeetAfterStep`.
+  /// Whether this member is in the steps of a loop, each of which it ends with `MeetAfterStep`.
   /// It is not at first. Threads: also while a call is under way.
   void SetInSteps(bool in_steps) { in_steps_ = in_steps; }
   /// If the coordinator wants it, lets newcomers in, or waits until some come where members are too

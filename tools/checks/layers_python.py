@@ -16,6 +16,7 @@ ALLOWED = {
     "files": {"errors", "settings", "spark"},
     "feed": {"base", "errors", "spark"},
     "keras": {"collective", "errors", "files"},
+    "elastic": {"collective", "errors", "keras"},
     "tensorflow": {"errors", "files"},
     "parallel": {"base", "errors", "files", "settings", "spark"},
     "mlflow": {"base", "errors", "keras"},

@@ -1,4 +1,5 @@
-"""How nodes join a ``fit`` that others have begun (docs/formats/generations.md).
+"""How nodes join a ``fit`` that others have begun (docs/formats/generations.md). For other loops
+there is :mod:`tfos.elastic`.
 
 A node that comes later, or in place of a lost one, runs the program from its beginning. Its first
 ``fit`` waits until those that train have ended a step and let it in. It gets weights, the
@@ -15,19 +16,26 @@ from tfos.keras.callback import Callback
 
 
 def joining(model: Any) -> list[Callback]:
-    """The callback that lets others in, where others may come and this is the program's first
-    ``fit``."""
-    if not collective.group().is_elastic or Joining.used:
-        return []
-    Joining.used = True
-    return [Joining(model)]
+    """The callback that lets others in, where they may come and this is what a program runs
+    first."""
+    return [Joining(model)] if lets_in() else []
+
+
+def lets_in() -> bool:
+    """Whether others may join what begins now: where they may come at all, and for the first caller
+    of a program, as that is what a node that joins runs first."""
+    global _has_begun
+    if not collective.group().is_elastic or _has_begun:
+        return False
+    _has_begun = True
+    return True
+
+
+_has_begun = False
 
 
 class Joining(Callback):
     """After each step and the program's callbacks: lets in the nodes that wait to join."""
-
-    #: By this process: those that join run the first ``fit``.
-    used = False
 
     def __init__(self, model: Any) -> None:
         self.model = model

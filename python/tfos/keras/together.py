@@ -8,18 +8,16 @@ made all steps.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from tfos import collective
 from tfos.errors import BadInputError
+from tfos.keras.sharing import WEIGHTS, Given, share
 
 _GRADIENTS = "gradients"
-_WEIGHTS = "weights"
 #: What a batch weighs at least that is part of a step: no weight at all is for nodes without rows.
 _LEAST_WEIGHT = 1e-20
 
@@ -41,6 +39,10 @@ class Together:
         """For models that have no weights before their first step."""
         self._shared = False
 
+    def begin_shared(self) -> None:
+        """The variables have the same values on all nodes: the first step gives none."""
+        self._shared = True
+
     def share(
         self,
         variables: Iterable[Any],
@@ -50,77 +52,11 @@ class Together:
         at_first_step: bool = False,
         joining: bool = False,
     ) -> tuple[int, int]:
-        """Gives variables the values of the chief (or, when that has left, of the first node that
-        has not), and returns its ``epoch``, and how many ``steps`` of it that has made. Where
-        nodes join others that train, these keep what they have, and one of them gives.
-        ``joining``: the call is for those that join, of whom none may be left."""
-        variables = list(variables)
-        group = collective.group()
-        if not group.has_state:
-            if at_first_step:
-                raise BadInputError(
-                    "this node joins others that train, and its model has no weights yet: give it "
-                    "an input shape, or call it once before it is trained"
-                )
-            group.come_in()
-        kinds = [_kind_of(variable) for variable in variables]
-        text = "\n".join(kinds).encode()
-        # A node that has left has no row.
-        nodes = collective.all_gather(
-            tf.constant(
-                [
-                    [
-                        collective.rank(),
-                        zlib.crc32(text),
-                        len(text),
-                        epoch,
-                        at_first_step,
-                        steps,
-                        group.has_state,
-                    ]
-                ],
-                tf.int64,
-            ),
-            name="what trains",
-        ).numpy()
-        if len(set(nodes[:, 4])) > 1:
-            without = collective.group().names[nodes[nodes[:, 4] == 1][0, 0]]
-            raise BadInputError(
-                f"training began on {without} with a model that has no weights yet, and "
-                f"with its weights "
-                "on others: give it an input shape, or call it once before, on all nodes"
-            )
-        if len(set(nodes[:, 1])) > 1:
-            every = collective.all_gather(
-                np.frombuffer(text, np.uint8), name="what differs"
-            ).numpy()
-            texts = np.split(every, np.cumsum(nodes[:-1, 2]))
-            raise BadInputError(
-                _difference(
-                    [collective.group().names[rank] for rank in nodes[:, 0]],
-                    [part.tobytes().decode().split("\n") for part in texts],
-                    [_name_of(variable) for variable in variables],
-                )
-            )
-        if not nodes[:, 6].any():
-            raise BadInputError("all nodes that had the weights are lost")
-        joined = not nodes[:, 6].all()
-        if joining and not joined:
-            return epoch, steps
-        root, _, _, root_epoch, _, root_steps, _ = nodes[nodes[:, 6].argmax()].tolist()
-        try:
-            values = collective.broadcast(
-                [tf.convert_to_tensor(variable) for variable in variables], root, name=_WEIGHTS
-            )
-        except tf.errors.AbortedError:  # It was lost, and all others know that.
-            return self.share(variables, epoch, steps, at_first_step=at_first_step, joining=joining)
-        if not (joined and group.has_state):  # Some of what a node has is its own.
-            for variable, value in zip(variables, values, strict=True):
-                variable.assign(value)
-        if joined:
-            group.settle()
+        """As :func:`tfos.keras.sharing.share`; returns the giver's ``epoch``, and how many
+        ``steps`` of it that has made."""
+        given = share(variables, Given(epoch, steps), at_first_step=at_first_step, joining=joining)
         self._shared = True
-        return root_epoch, root_steps
+        return given.epoch, given.steps
 
     def weigh(self, weight: Any, *, may_be_zero: bool = False) -> None:
         """What the gradients that come next weigh; None: as much as those of all others."""
@@ -173,7 +109,7 @@ class Together:
         if (nodes[:, [0, 2]] != nodes[0, [0, 2]]).any():
             last = nodes[nodes[:, 0].argmin()]
             try:
-                collective.broadcast_variables(variables, int(last[1]), name=_WEIGHTS)
+                collective.broadcast_variables(variables, int(last[1]), name=WEIGHTS)
             except tf.errors.AbortedError:
                 return False
         return True
@@ -243,34 +179,6 @@ def _zeros(spec: tf.TensorSpec) -> tf.Tensor:
             "along with those that have some, it must be known"
         )
     return tf.zeros([] if spec.shape.rank == 0 else [rows or 0, *row], spec.dtype)
-
-
-def _kind_of(variable: Any) -> str:
-    return f"{tf.as_dtype(variable.dtype).name}{tuple(variable.shape)}"
-
-
-def _name_of(variable: Any) -> str:
-    return getattr(variable, "path", variable.name)  # Keras 3 has a path, legacy Keras a name.
-
-
-def _difference(nodes: list[str], kinds: list[list[str]], names: list[str]) -> str:
-    """What the first tensor is that is another one on one of the nodes than on the first."""
-    other = next(number for number, theirs in enumerate(kinds) if theirs != kinds[0])
-    ours, theirs = kinds[0], kinds[other]
-    place = next(
-        (
-            place
-            for place, (one, another) in enumerate(zip(ours, theirs, strict=False))
-            if one != another
-        ),
-        min(len(ours), len(theirs)),
-    )
-    what = [kind[place] if place < len(kind) else "not there" for kind in (ours, theirs)]
-    name = f" ({names[place]} here)" if place < len(names) else ""
-    return (
-        f"the nodes train different models: of their weights and their optimizers' variables, "
-        f"number {place}{name} is {what[0]} on {nodes[0]}, but {what[1]} on {nodes[other]}"
-    )
 
 
 def _has_value(variable: Any) -> bool:

@@ -1,0 +1,299 @@
+"""``tfos.elastic.State``: custom training loops that lose nodes, and that nodes join."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import keras
+import tfos
+from support.programs import elastic as programs
+from support.two_nodes import TwoNodes
+from tfos.errors import BadInputError, NodeFailedError
+
+THREE_EXECUTORS = "local-cluster[3,1,1024]"
+TWO_EXECUTORS = "local-cluster[2,1,1024]"
+
+#: As many weights that a step takes long enough to be killed in.
+WEIGHTS = 20_000
+STEPS = 8
+#: A bound for a test that goes wrong; the nodes end when all are there.
+MOST_STEPS = 5000
+#: The step in which the victim is killed, from 0.
+KILLED_IN = 4
+
+
+def gradient_of(step, rank):
+    """Whole numbers, whose sums are exact in any order."""
+    return np.random.default_rng([step, rank]).integers(-3, 4, WEIGHTS).astype(np.float32)
+
+
+def train(ctx):
+    """Makes steps until all nodes have been in one again after a loss, or so many. The victim's
+    first process dies."""
+    import tensorflow as tf
+
+    import keras
+    from tfos import collective
+
+    args = ctx.args
+    life = begin_life(ctx)
+    dies = ctx.rank == args["victim"] and life == 0
+    model = keras.Sequential([keras.Input([WEIGHTS]), keras.layers.Dense(1, use_bias=False)])
+    model.set_weights([np.full((WEIGHTS, 1), ctx.rank, np.float32)])
+    optimizer = keras.optimizers.SGD(1.0)
+    if args.get("distribute"):
+        optimizer = ctx.distribute(optimizer)
+    count = tf.Variable(0, dtype=tf.int64)
+    more = {"extra": 1} if args.get("differs") and life else {}
+    begun_at = None
+    with tfos.elastic.State(
+        model=model, optimizer=optimizer, count=count, step=0, present=[], **more
+    ) as state:
+        begun_at = state.step
+        while state.step < args["steps"] and not has_all_again(state.present, ctx.size):
+            time.sleep(args.get("pause", 0.0))  # So that they last until the other one is there.
+            if dies and state.step == KILLED_IN and args["moment"] == "in a step":
+                # At any moment of the step.
+                threading.Thread(target=kill_after, args=(args["spins"],)).start()
+            if args.get("raises") == ctx.rank and state.step == KILLED_IN:
+                raise ValueError("a mistake of the program")
+            # In one tensor with the gradient: a node is part of both or of none.
+            gradient = np.append(gradient_of(state.step, ctx.rank), np.float32(2**ctx.rank))
+            sums = collective.all_reduce(tf.constant(gradient), "sum")
+            mine = gradient[:-1] if args.get("distribute") else sums[:-1]
+            optimizer.apply([tf.reshape(mine, [WEIGHTS, 1])], model.trainable_variables)
+            count.assign_add(1)
+            state.present.append(int(sums[-1]))
+            if dies and state.step == KILLED_IN and args["moment"] == "before its commit":
+                kill_after(0)
+            state.step += 1
+            state.commit()
+            if dies and state.step > KILLED_IN:
+                signal.pause()  # It is killed now.
+            if dies and state.step == KILLED_IN and args["moment"] == "after a commit":
+                kill_after(0)
+    return {
+        "weights": model.get_weights()[0][:, 0],
+        "iterations": int(optimizer.iterations),
+        "count": int(count),
+        "step": state.step,
+        "present": state.present,
+        "begun_at": begun_at,
+        "size": collective.size(),
+        "life": life,
+    }
+
+
+def has_all_again(present, size):
+    every = 2**size - 1
+    return present[-1:] == [every] and any(mask != every for mask in present)
+
+
+def begin_life(ctx):
+    """How many processes this node has had before."""
+    lives = pathlib.Path(ctx.args["dir"])
+    life = len(list(lives.glob(f"{ctx.rank}-*")))
+    (lives / f"{ctx.rank}-{life}").touch()
+    return life
+
+
+def kill_after(spins):
+    for _ in range(spins):
+        pass
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def trained_alone(present):
+    """The weights of a single process that makes these steps, each with the gradients of the nodes
+    that were present."""
+    weights = np.zeros(WEIGHTS, np.float32)
+    for step, mask in enumerate(present):
+        for rank in range(3):
+            if mask >> rank & 1:
+                weights -= gradient_of(step, rank)
+    return weights
+
+
+def run(spark, tmp_path, nodes, victim, moment, spins=0, **options):
+    names = ("steps", "pause", "distribute", "differs", "raises")
+    args = {name: options.pop(name) for name in names if name in options}
+    args |= {"victim": victim, "moment": moment, "spins": spins, "dir": str(tmp_path)}
+    with tfos.run(
+        spark, train, nodes=nodes, args=args, input_mode="tensorflow", **options
+    ) as cluster:
+        return cluster.wait(timeout=280)
+
+
+def check(results, steps=None):
+    """All have made the same steps, each once, with the same bits."""
+    first = results[0]
+    for result in results:
+        assert result["present"] == first["present"]
+        assert np.array_equal(result["weights"], first["weights"])
+        assert result["step"] == result["count"] == result["iterations"] == len(first["present"])
+        assert result["size"] == first["size"]
+    assert steps in (None, first["step"])
+    return first["present"]
+
+
+@pytest.mark.parametrize(
+    ("victim", "moment", "spins"),
+    [
+        (1, "in a step", 0),
+        (0, "in a step", 50_000),
+        (2, "in a step", 200_000),
+        (1, "before its commit", 0),
+        (0, "after a commit", 0),
+    ],
+)
+def test_the_others_go_on_with_the_step_that_they_are_in(
+    spark_on, leftovers, tmp_path, victim, moment, spins
+):
+    results = run(
+        spark_on(THREE_EXECUTORS),
+        tmp_path,
+        (2, 3),
+        victim,
+        moment,
+        spins,
+        steps=STEPS,
+        late_nodes=False,
+    )
+    assert results.pop(victim) is None
+    present = check(results, STEPS)
+    assert [result["begun_at"] for result in results] == [0, 0]
+    left = 7 - 2**victim
+    its_steps = present.count(7)
+    assert present == [7] * its_steps + [left] * (STEPS - its_steps)
+    possible = {
+        "in a step": [KILLED_IN, KILLED_IN + 1],
+        "before its commit": [KILLED_IN + 1],
+        "after a commit": [KILLED_IN],
+    }
+    assert its_steps in possible[moment]
+    assert np.array_equal(results[0]["weights"], trained_alone(present))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "victim", "moment", "distribute"),
+    [
+        ((2, 3), 1, "in a step", False),
+        ((2, 3), 0, "after a commit", True),
+        ((3, 3), 2, "before its commit", False),
+    ],
+)
+def test_a_node_that_comes_again_has_the_state_of_the_others(
+    spark_on, leftovers, tmp_path, nodes, victim, moment, distribute
+):
+    results = run(
+        spark_on(THREE_EXECUTORS),
+        tmp_path,
+        nodes,
+        victim,
+        moment,
+        steps=MOST_STEPS,
+        pause=0.02,
+        distribute=distribute,
+    )
+    present = check(results)
+    assert present[-1] == 7 and results[0]["size"] == 3, "it is there again"
+    joined = results[victim]
+    assert joined["life"] == 1
+    assert joined["begun_at"] == len(present) - 1, "it has not begun anew"
+    if not distribute:  # A mean of three has no exact bits to compare with.
+        assert np.array_equal(results[0]["weights"], trained_alone(present))
+    if nodes == (3, 3):  # They wait for it, which takes hundreds of steps to come.
+        assert present.count(3) < 50
+
+
+def test_an_error_of_the_program_is_not_tried_again(spark_on, leftovers, tmp_path):
+    with pytest.raises(NodeFailedError, match="ValueError: a mistake of the program"):
+        run(spark_on(TWO_EXECUTORS), tmp_path, (2, 2), -1, "never", steps=STEPS, raises=1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0-0", "1-0"]
+
+
+def test_a_node_that_joins_with_another_state_is_an_error_that_says_so(
+    spark_on, leftovers, tmp_path
+):
+    with pytest.raises(NodeFailedError) as failure:
+        run(
+            spark_on(TWO_EXECUTORS),
+            tmp_path,
+            (2, 2),
+            1,
+            "in a step",
+            steps=MOST_STEPS,
+            pause=0.02,
+            differs=True,
+        )
+    assert "the value extra on worker:1" in str(failure.value)
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    with TwoNodes() as both:
+        yield both
+
+
+def test_all_begin_with_the_values_of_the_chief(nodes):
+    chief, worker = nodes.run(programs.begins)
+    assert chief == worker
+    assert chief["weights"] == [1.0] * 4 and chief["variables"] == [1.0, 2.0]
+    assert chief["values"] == {"step": 1, "best": None, "names": ["chief"]}
+    assert chief["iterations"] == 3
+
+
+def test_states_that_differ_are_an_error_that_names_the_part(nodes):
+    for error in nodes.failures_of(programs.other_names):
+        assert "number 1 (" in error
+        assert "is the value step on chief:0" in error and "the value epoch on worker:0" in error
+    for error in nodes.failures_of(programs.other_shapes):
+        assert "is float32(2,) on chief:0" in error and "float32(3,) on worker:0" in error
+
+
+def test_a_part_must_be_named_at_the_beginning():
+    state = tfos.elastic.State(step=0)
+    state.step += 1
+    assert state.step == 1
+    with pytest.raises(BadInputError, match=r"no part 'best'.*State\(best=\.\.\.\)"):
+        state.best = 1.0
+    with pytest.raises(AttributeError, match="best"):
+        state.best
+    for name in ("commit", "_step"):
+        with pytest.raises(BadInputError, match=f"{name}'"):
+            tfos.elastic.State(**{name: 0})
+
+
+def test_what_a_node_that_joins_could_not_get_is_refused_at_once():
+    lazy = keras.Sequential([keras.layers.Dense(1)])
+    with pytest.raises(BadInputError, match=r"State\(model=\.\.\.\) has no weights yet"):
+        tfos.elastic.State(model=lazy)
+    with pytest.raises(BadInputError, match=r"State\(optimizer=\.\.\.\) has no variables yet"):
+        tfos.elastic.State(optimizer=keras.optimizers.Adam())
+    with pytest.raises(BadInputError, match=r"state.rows .*can't be pickled: TypeError"):
+        tfos.elastic.State(rows=(row for row in []))
+    state = tfos.elastic.State(last=None, variable=keras.Variable(1.0))
+    with pytest.raises(BadInputError, match=r"state.last .*can't be pickled"):
+        state.last = threading.Lock()
+    with pytest.raises(BadInputError, match=r"state.variable has variables"):
+        state.variable = 2.0
+    with pytest.raises(BadInputError, match="mixes variables with plain values"):
+        tfos.elastic.State(both=[keras.Variable(1.0), 1.0])
+
+
+def test_a_commit_is_for_the_loop_in_the_block():
+    with pytest.raises(BadInputError, match="is for the loop in"):
+        tfos.elastic.State(step=0).commit()
+
+
+def test_outside_of_a_cluster_there_is_no_state():
+    with pytest.raises(BadInputError, match="in the program that tfos.run starts"):
+        with tfos.elastic.State(step=0):
+            pass
