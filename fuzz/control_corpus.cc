@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/profile/stack_profile.h"
 #include "control/host/clusters/cluster_record.h"
 #include "control/messages/agent_messages.h"
 #include "control/messages/driver_messages.h"
@@ -131,6 +132,12 @@ std::vector<Seed> ControlSeeds() {
   seeds.push_back({"operate", "stop", "by=alice@host-a&timeout_ms=60000"});
   seeds.push_back(
       {"operate", "thread", "12 (a) b) S 1 12 12 0 -1 4194560 1 2 3 4 250 50 7 8 20 0"});
+  StackProfileBuilder profile;
+  const int thread = profile.CallOf(-1, profile.FrameOf({.name = "MainThread", .file = ""}));
+  profile.AddTime(profile.CallOf(thread, profile.FrameOf({.name = "f", .file = "a.py", .line = 3})),
+                  600);
+  profile.profile().counters["step"] = 3;
+  seeds.push_back({"operate", "profile", profile.Take().Serialize()});
   seeds.push_back({"roster", "steps", Steps()});
   seeds.push_back({"roster", "end", End()});
   seeds.push_back({"roster", "failure", Fail()});

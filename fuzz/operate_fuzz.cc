@@ -1,11 +1,14 @@
-// The file by which a user's cluster is found, a request that operates it, and what the kernel says
-// of a thread, as any text: each is refused or read, and a record that was read can be written.
+// The file by which a user's cluster is found, a request that operates it, what the kernel says of
+// a thread, and a node's profile, as any text: each is refused or read, and a record that was read
+// can be written. Of any profile there are tables and a file.
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
+#include "base/profile/stack_profile.h"
+#include "cli/operate/profile_report.h"
 #include "control/agent/answers/thread_states.h"
 #include "control/coordinator/operations.h"
 #include "control/host/clusters/cluster_record.h"
@@ -19,5 +22,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::abort();
   }
   if (tfos::control::ParseThreadState(text).cpu_seconds < 0) std::abort();
+  if (const auto profile = tfos::StackProfile::Parse(text); profile.ok()) {
+    if (!tfos::StackProfile::Parse(profile->Serialize()).ok()) std::abort();
+    if (tfos::cli::ProfileTables(*profile, "worker:0").empty()) std::abort();
+    if (tfos::cli::SpeedscopeFile(*profile, "worker:0").empty()) std::abort();
+  }
   return 0;
 }

@@ -140,6 +140,11 @@ class Group:
         return self._native.meet_after_step()
 
     @property
+    def seconds(self) -> tuple[float, float]:
+        """What operations took so far, and what of that was waiting for other members."""
+        return self._native.seconds
+
+    @property
     def transport(self) -> str:
         """How tensors travel, for people: "shared memory", "tcp with TLS", "ucx
         (rc_mlx5/mlx5_0:1)"."""

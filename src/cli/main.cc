@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   tfos::cli::AddDoctorCommand(app, exit_code);
   tfos::cli::AddLogsCommand(app, exit_code);
   tfos::cli::AddParameterServerCommand(app, exit_code);
+  tfos::cli::AddProfileCommand(app, exit_code);
   tfos::cli::AddStackCommand(app, exit_code);
   tfos::cli::AddStatusCommand(app, exit_code);
   tfos::cli::AddStopCommand(app, exit_code);

@@ -249,19 +249,26 @@ Status Group::Transact(const Work& work) {
 
 Operation Group::Begin(Operation operation, std::string_view name) {
   operation = generation_->Begin(std::move(operation), name);
-  if (timeline_ != nullptr) {
-    event_.operation = operation;
-    event_.begin = std::chrono::system_clock::now();
-    event_begin_ = Clock::Steady().Now();
-  }
+  Stamp(operation);
   return operation;
 }
 
+void Group::Stamp(const Operation& operation) {
+  event_begin_ = Clock::Steady().Now();
+  if (timeline_ == nullptr) return;
+  event_.operation = operation;
+  event_.begin = std::chrono::system_clock::now();
+}
+
 Status Group::Finish(Status status) {
+  const Clock::Duration duration = Clock::Steady().Now() - event_begin_;
+  const Clock::Duration waited = generation_->waited();
+  busy_ += duration.count();
+  waited_ += waited.count();
   if (timeline_ != nullptr) {
     event_.bytes = event_.operation.elements * ElementBytes(event_.operation.dtype);
-    event_.duration = Clock::Steady().Now() - event_begin_;
-    event_.waited = generation_->waited();
+    event_.duration = duration;
+    event_.waited = waited;
     event_.failed = !status.ok();
     timeline_->Add(event_);
   }
@@ -376,11 +383,7 @@ Status Group::TakePartUntilAllLeave() {
       return {};
     }
     // It is begun as any other, and the timeline has it.
-    if (timeline_ != nullptr) {
-      event_.operation = **next;
-      event_.begin = std::chrono::system_clock::now();
-      event_begin_ = Clock::Steady().Now();
-    }
+    Stamp(**next);
     TFOS_RETURN_IF_ERROR(Finish(generation_->TakePart(**next)));
   }
 }

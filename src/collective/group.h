@@ -100,6 +100,11 @@ class Group {
   /// Ends the group for everybody: what waits in another thread fails with `why` within a moment.
   void Close(std::string_view why);
 
+  /// How long the operations that have ended took, and of that, waited for members that had not
+  /// begun them. Threads: also while a call is under way.
+  Clock::Duration busy() const { return Clock::Duration(busy_.load()); }
+  Clock::Duration waited() const { return Clock::Duration(waited_.load()); }
+
  private:
   explicit Group(GroupOptions options);
 
@@ -120,6 +125,8 @@ class Group {
   // The operations of a transaction.
 
   Operation Begin(Operation operation, std::string_view name) TFOS_REQUIRES(mutex_);
+  /// From here on the operation takes its time.
+  void Stamp(const Operation& operation) TFOS_REQUIRES(mutex_);
   Status SumUp(DType dtype, std::span<std::byte> data, std::string_view name,
                std::optional<DType> wire) TFOS_REQUIRES(mutex_);
   Status Spread(std::uint32_t root, std::span<std::byte> data, std::string_view name)
@@ -136,6 +143,8 @@ class Group {
   const std::uint32_t rank_;
   const std::shared_ptr<Membership> membership_;  ///< Null if the group is not elastic.
   std::atomic<std::uint32_t> size_ = 0;
+  std::atomic<Clock::Duration::rep> busy_ = 0;
+  std::atomic<Clock::Duration::rep> waited_ = 0;
   std::atomic<bool> in_steps_ = false;
   std::atomic<bool> has_state_;
 

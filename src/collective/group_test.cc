@@ -208,6 +208,19 @@ TEST_P(TransportTest, NobodyLeavesBeforeAllHaveCome) {
   }
 }
 
+TEST_P(TransportTest, KnowsWhatItsOperationsTook) {
+  RunMembers(Make(2), [](Group& group) {
+    EXPECT_EQ(group.busy(), Clock::Duration::zero());
+    std::vector<float> values(100'000, 1.0F);
+    ASSERT_TRUE(group.AllReduce(DType::kFloat32, Bytes(values), "sum").ok());
+    const Clock::Duration first = group.busy();
+    EXPECT_GT(first, Clock::Duration::zero());
+    ASSERT_TRUE(group.AllReduce(DType::kFloat32, Bytes(values), "sum").ok());
+    EXPECT_GT(group.busy(), first);
+    EXPECT_LE(group.waited(), group.busy());
+  });
+}
+
 TEST_P(TransportTest, OtherSizesAreAnErrorThatNamesBoth) {
   const auto reduce = [](std::size_t elements) {
     return [elements](Group& group) {

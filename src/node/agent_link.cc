@@ -172,12 +172,16 @@ struct AgentLink::State {
         name, kRenamed, name);
   }
 
-  /// Empty when nothing has changed since the last report.
-  std::string Metrics() {
-    const MutexLock lock(mutex);
+  std::string Metrics() TFOS_REQUIRES(mutex) {
     json metrics = feed ? FeedMetrics(*feed) : json::object();
     AddProgramMetrics(metrics);
-    std::string text = metrics.dump(-1, ' ', false, json::error_handler_t::replace);
+    return metrics.dump(-1, ' ', false, json::error_handler_t::replace);
+  }
+
+  /// Empty when nothing has changed since the last report.
+  std::string NewMetrics() {
+    const MutexLock lock(mutex);
+    std::string text = Metrics();
     if (text == reported) return {};
     reported = text;
     return text;
@@ -223,7 +227,7 @@ Result<std::unique_ptr<AgentLink>> AgentLink::Start(std::unique_ptr<control::Nod
       link->Start({.on_feed = [state](const control::NodeCommand& c) { state->OnFeed(c); },
                    .metrics =
                        [state] {
-                         std::string metrics = state->Metrics();
+                         std::string metrics = state->NewMetrics();
                          state->WarnOfRenamed();
                          return metrics;
                        }}));
@@ -267,6 +271,11 @@ void AgentLink::Attach(std::shared_ptr<NodeFeed> feed) {
 Status AgentLink::Send(const std::string& message) {
   link_->SendMetrics();
   return link_->Send(message);
+}
+
+std::string AgentLink::Metrics() const {
+  const MutexLock lock(state_->mutex);
+  return state_->Metrics();
 }
 
 std::shared_ptr<Generations> AgentLink::generations() const { return state_->generations; }

@@ -39,6 +39,14 @@ class AgentLink {
   /// The program's own metrics: a JSON object, reported with the feed's at the next heartbeat.
   Status SetMetrics(const std::string& json);
 
+  /// What is reported at this moment: a JSON object.
+  std::string Metrics() const;
+
+  /// From now on `take` profiles this process: as NodeLink::ServeProfiles has it.
+  void ServeProfiles(control::NodeLink::TakeProfileOf take) {
+    link_->ServeProfiles(std::move(take));
+  }
+
   /// From now on `tell` says what the program's threads are at: as NodeLink::ServeStacks has it.
   void ServeStacks(std::function<std::string()> tell) { link_->ServeStacks(std::move(tell)); }
 

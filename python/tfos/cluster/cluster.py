@@ -399,7 +399,7 @@ class Cluster:
     @property
     def operate_link(self) -> str:
         """What ``tfos status --link`` and its like ask for on another host: it opens what is read,
-        ``tfos stack`` and ``tfos stop``. On the driver's host they need none."""
+        ``tfos stack``, ``tfos profile`` and ``tfos stop``. On the driver's host they need none."""
         where = host_and_port(*self.coordinator_address)
         return f"tfos://{where}/#key={keys.key_for(self._token, 'operate')}"
 

@@ -19,7 +19,7 @@ from tfos.base import control_message, gpu, import_hook, program_result
 from tfos.base.roles import SERVICE_JOBS
 from tfos.errors import TfosError
 from tfos.feed.datafeed import FeedSource
-from tfos.node import backends, stacks
+from tfos.node import backends, profiling, stacks
 from tfos.node.agent_link import AgentLink
 from tfos.node.context import NodeContext, tensorflow_cluster
 from tfos.node.internals import share_port
@@ -33,6 +33,7 @@ def main() -> int:
     source = None
     try:
         stacks.serve(link)
+        profiling.serve(link)
         context_arguments = _prepare(link.bootstrap)
         import_hook.call_after_import(
             "tensorflow",

@@ -90,6 +90,10 @@ class AgentLink:
             self._of_keras |= readable
             self._send_metrics()
 
+    def metrics(self) -> dict[str, Any]:
+        """What this node reports, its feed's and the program's, as it is now."""
+        return json.loads(self._native.metrics())
+
     def _send_metrics(self) -> None:
         """Under the lock."""
         free = MOST_METRICS - len(self._metrics)

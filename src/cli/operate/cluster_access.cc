@@ -1,9 +1,11 @@
 #include "cli/operate/cluster_access.h"
 
+#include <pwd.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <ctime>
 #include <iostream>
 #include <utility>
@@ -128,6 +130,22 @@ int ExitCodeOf(const Status& status) {
 int Complain(std::string_view command, const Status& status) {
   std::cerr << fmt::format("tfos {}: {}\n", command, status.ToString());
   return ExitCodeOf(status);
+}
+
+std::string Asker() {
+  const passwd* const user = ::getpwuid(::geteuid());
+  char host[256] = {};
+  // A name that does not fit is cut; the last byte stays zero.
+  if (::gethostname(host, sizeof(host) - 1) != 0) host[0] = '\0';
+  std::string name = fmt::format(
+      "{}@{}", user == nullptr ? fmt::format("uid-{}", ::geteuid()) : user->pw_name, host);
+  std::ranges::replace_if(
+      name,
+      [](unsigned char c) {
+        return std::isalnum(c) == 0 && c != '@' && c != '.' && c != '-' && c != '_';
+      },
+      '_');
+  return name;
 }
 
 void AddClusterChoice(CLI::App& command, const std::shared_ptr<ClusterChoice>& choice,

@@ -27,6 +27,9 @@ int ExitCodeOf(const Status& status);
 /// Says it on standard error, and returns its code.
 int Complain(std::string_view command, const Status& status);
 
+/// The name of the one that asks, for others: "alice@host-a".
+std::string Asker();
+
 /// Which cluster the user means.
 struct ClusterChoice {
   std::string name;   ///< Of the application, or how its id begins. Empty: the only one.

@@ -22,13 +22,6 @@ constexpr std::array<bool, kColumns> kOnTheRight = {false, false, true, false, t
 constexpr std::size_t kLongestDetail = 60;
 constexpr std::size_t kMostNames = 8;
 
-/// Text of a node must not move a terminal's cursor.
-std::string Printable(std::string text) {
-  std::ranges::replace_if(
-      text, [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
-  return text;
-}
-
 std::string Text(const json& object, const char* name) {
   const auto field = object.find(name);
   return field != object.end() && field->is_string() ? Printable(field->get<std::string>()) : "";
@@ -96,6 +89,12 @@ bool IsFinal(const std::string& state) {
 }
 
 }  // namespace
+
+std::string Printable(std::string text) {
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
+  return text;
+}
 
 Result<ClusterView> ClusterView::Ask(const ClusterAccess& cluster) {
   TFOS_ASSIGN_OR_RETURN(std::string body, cluster.Get("/v1/status", kPatience));

@@ -16,6 +16,9 @@ namespace tfos::cli {
 /// For the coordinator to answer at once.
 inline constexpr std::chrono::seconds kPatience{10};
 
+/// Text of a node, without what moves a terminal's cursor.
+std::string Printable(std::string text);
+
 /// What the coordinator says of a cluster, for people.
 ///
 /// Owner and lifetime: a value. Threads: one at a time.

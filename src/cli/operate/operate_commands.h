@@ -10,6 +10,7 @@ namespace tfos::cli {
 void AddStatusCommand(CLI::App& app, int& exit_code);
 void AddTopCommand(CLI::App& app, int& exit_code);
 void AddLogsCommand(CLI::App& app, int& exit_code);
+void AddProfileCommand(CLI::App& app, int& exit_code);
 void AddStackCommand(CLI::App& app, int& exit_code);
 void AddStopCommand(CLI::App& app, int& exit_code);
 

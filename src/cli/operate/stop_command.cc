@@ -1,9 +1,4 @@
-#include <pwd.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -27,23 +22,6 @@ constexpr double kMostSeconds = 24 * 3600.0;
 constexpr milliseconds kInterval(200);
 /// Beyond the programs' time: for TERM, KILL, and what the kernel must free.
 constexpr std::chrono::seconds kEndPatience(120);
-
-/// "alice@host-a".
-std::string Asker() {
-  const passwd* const user = ::getpwuid(::geteuid());
-  char host[256] = {};
-  // A name that does not fit is cut; the last byte stays zero.
-  if (::gethostname(host, sizeof(host) - 1) != 0) host[0] = '\0';
-  std::string name = fmt::format(
-      "{}@{}", user == nullptr ? fmt::format("uid-{}", ::geteuid()) : user->pw_name, host);
-  std::ranges::replace_if(
-      name,
-      [](unsigned char c) {
-        return std::isalnum(c) == 0 && c != '@' && c != '.' && c != '-' && c != '_';
-      },
-      '_');
-  return name;
-}
 
 Status AwaitEnd(const ClusterAccess& cluster, Deadline deadline) {
   while (true) {

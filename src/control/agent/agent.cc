@@ -108,6 +108,10 @@ class Agent {
       Handle(AgentEvent::kFailed, Failing(what, failure.ToString()));
     });
   }
+  template <typename Message>
+  void TellNode(const Message& message) {
+    if (life_.node_runs()) node_->Send(message);
+  }
   /// Our children that end under supervision. All others were left behind by the node's processes.
   std::array<pid_t, 2> Supervised() const {
     return {node_ == nullptr ? 0 : static_cast<pid_t>(node_->pid()),
@@ -216,9 +220,7 @@ asio::awaitable<void> Agent::FollowCoordinator() {
 }
 
 void Agent::OnCommand(const AgentCommand& command) {
-  const auto tell_node = [this](const auto& message) {
-    if (life_.node_runs()) node_->Send(message);
-  };
+  const auto tell_node = [this](const auto& message) { TellNode(message); };
   if (news_.Keep(command, tell_node)) return;
   if (const auto* start = std::get_if<control::StartNode>(&command)) {
     EventDetails details = Failing("start the node", "the coordinator sent `start` twice");
@@ -266,6 +268,8 @@ asio::awaitable<void> Agent::OnNodeMessage(NodeMessage message) {
     Handle(AgentEvent::kNodeSaidDone);
   } else if (auto* stacks = std::get_if<Stacks>(&message)) {
     questions_.OnStacks(std::move(stacks->text));
+  } else if (auto* profile = std::get_if<Profile>(&message)) {
+    questions_.OnProfile(std::move(*profile));
   } else if (const auto* unknown = std::get_if<UnknownMessage>(&message)) {
     warnings_.LogUnknown("node", unknown->type);
   } else {
@@ -387,9 +391,9 @@ void Agent::StartNode(const control::StartNode& start) {
     return;
   }
   node_ = std::move(node).value();
-  questions_.Begin(node_->pid(), node_->written(), [this] {
-    if (life_.node_runs()) node_->Send(TellStacks{});
-  });
+  questions_.Begin(node_->pid(), node_->written(),
+                   {.stacks = [this] { TellNode(TellStacks{}); },
+                    .profile = [this](milliseconds time) { TellNode(TakeProfile{time}); }});
   Handle(AgentEvent::kNodeStarted);
   // The node holds the ports from here on, and only the node's own close is to free them.
   place_.ReleasePorts();

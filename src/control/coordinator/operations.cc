@@ -55,11 +55,18 @@ HttpAnswer Refusal(int status, std::string_view text) {
           .body = fmt::format("{}\n", text)};
 }
 
-HttpAnswer Told(const Answer& answer) { return {.body = SerializeMessage(answer)}; }
+HttpAnswer Told(const Answer& answer) {
+  if (answer.refused) return Refusal(409, answer.text);
+  return {.body = SerializeMessage(answer)};
+}
 
 Question QuestionAbout(std::string_view about, const OperationQuery& query) {
-  return {
-      .about = std::string(about), .after = query.after, .lines = query.lines, .wait = query.wait};
+  return {.about = std::string(about),
+          .after = query.after,
+          .lines = query.lines,
+          .wait = query.wait,
+          .by = query.by,
+          .more = query.more == 1};
 }
 
 }  // namespace
@@ -92,11 +99,13 @@ Result<OperationQuery> OperationQuery::Parse(std::string_view query) {
     } else if (name == "by") {
       good = IsName(value);
       parsed.by = value;
+    } else if (name == "more") {
+      good = ReadNumber(value, 0, 1, parsed.more);
     }
     if (!good) {
       return Status(ErrorKind::kBadInput,
                     fmt::format("'{}' is wrong: expected node=N, after=N, lines=N, wait_ms=N, "
-                                "timeout_ms=N and by=NAME, joined by &",
+                                "timeout_ms=N, by=NAME and more=1, joined by &",
                                 part));
     }
   }
@@ -116,10 +125,16 @@ asio::awaitable<HttpAnswer> Operations::Output(std::string query) {
 asio::awaitable<HttpAnswer> Operations::Post(std::string target, std::string query) {
   const Result<OperationQuery> wanted = OperationQuery::Parse(query);
   if (target == "/v1/stop") co_return Stop(wanted);
-  if (target != "/v1/stacks") co_return Refusal(404, "there is nothing of this name to be done");
+  const bool profile = target == "/v1/profile";
+  if (target != "/v1/stacks" && !profile) {
+    co_return Refusal(404, "there is nothing of this name to be done");
+  }
   std::optional<HttpAnswer> known = Refuse(wanted);
   if (known.has_value()) co_return *std::move(known);
-  Question question = QuestionAbout(Question::kStacks, *wanted);
+  if (profile && wanted->by.empty()) {
+    co_return Refusal(400, "by=NAME is missing: who has the node profiled?");
+  }
+  Question question = QuestionAbout(profile ? Question::kProfile : Question::kStacks, *wanted);
   co_return co_await Ask(wanted->node_id, std::move(question));
 }
 

@@ -23,8 +23,8 @@
 namespace tfos::control {
 
 /// What follows the question mark of a request that operates the cluster:
-/// `node=1&after=17&lines=10&wait_ms=500&timeout_ms=1000&by=alice@host-a`, each of which may be
-/// missing.
+/// `node=1&after=17&lines=10&wait_ms=500&timeout_ms=1000&by=alice@host-a&more=1`, each of which may
+/// be missing.
 struct OperationQuery {
   int node_id = -1;
   std::int64_t after = -1;
@@ -32,6 +32,7 @@ struct OperationQuery {
   std::chrono::milliseconds wait{0};
   std::chrono::milliseconds timeout{0};
   std::string by;  ///< 1 to 256 letters, digits and any of `@.-_`.
+  int more = 0;    ///< 0 or 1.
 
   /// Bad input, naming what is wrong, for anything else.
   static Result<OperationQuery> Parse(std::string_view query);
@@ -63,7 +64,7 @@ class Operations {
 
   /// The output of a node.
   boost::asio::awaitable<HttpAnswer> Output(std::string query);
-  /// `/v1/stacks` and `/v1/stop`.
+  /// `/v1/stacks`, `/v1/profile` and `/v1/stop`.
   boost::asio::awaitable<HttpAnswer> Post(std::string target, std::string query);
 
   /// An agent has answered, or its node has ended.

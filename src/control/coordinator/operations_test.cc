@@ -69,6 +69,21 @@ TEST_F(OperationsTest, AQuestionTravelsToTheAgentAndItsAnswerBack) {
   EXPECT_EQ(about_stacks["about"], "stacks");
   worker.SendText(AnswerTo(about_stacks, "Thread 1\n").dump());
   EXPECT_EQ(BodyOf(asked.get())["text"], "Thread 1\n");
+
+  asked = std::async(std::launch::async,
+                     [this] { return Post("/v1/profile?node=1&by=alice@a.1&wait_ms=20&more=1"); });
+  const json about_profile = Await(worker, "question");
+  EXPECT_EQ(about_profile["about"], "profile");
+  EXPECT_EQ(about_profile["by"], "alice@a.1");
+  EXPECT_EQ(about_profile["wait_ms"], 20);
+  EXPECT_EQ(about_profile["more"], true);
+  json refused = AnswerTo(about_profile, "bob@b.2 profiles this node");
+  refused["refused"] = true;
+  worker.SendText(refused.dump());
+  const std::string refusal = asked.get();
+  EXPECT_THAT(refusal, StartsWith("HTTP/1.1 409"));
+  EXPECT_THAT(refusal, HasSubstr("bob@b.2 profiles this node"));
+  EXPECT_THAT(Post("/v1/profile?node=1"), HasSubstr("by=NAME is missing"));
 }
 
 TEST_F(OperationsTest, EachKeyOpensItsPart) {
@@ -81,7 +96,7 @@ TEST_F(OperationsTest, EachKeyOpensItsPart) {
   EXPECT_THAT(RawClient(port_).Get("/v1/output?node=1", read), StartsWith("HTTP/1.1 409"));
   EXPECT_THAT(Get("/v1/output?node=1", kAskProtocol, Purpose::kAsk), StartsWith("HTTP/1.1 401"));
   EXPECT_THAT(RawClient(port_).Get("/v1/output?node=1"), StartsWith("HTTP/1.1 401"));
-  for (const char* target : {"/v1/stop?by=alice", "/v1/stacks?node=1"}) {
+  for (const char* target : {"/v1/stop?by=alice", "/v1/stacks?node=1", "/v1/profile?node=1&by=a"}) {
     EXPECT_THAT(Post(target, kAskProtocol, Purpose::kAsk), StartsWith("HTTP/1.1 405"));
     RawClient reader(port_);
     reader.Send(std::string("POST ") + target + " HTTP/1.1\r\nAuthorization: Bearer " + read +
@@ -158,7 +173,7 @@ TEST(OperationQueryTest, ReadsWhatIsAskedAndNamesWhatIsWrong) {
   EXPECT_EQ(OperationQuery::Parse("")->after, -1);
   for (const std::string wrong :
        {"node=-1", "node=", "node=1x", "after=-2", "lines=99999999999", "by=", "by=a b", "by=a%20b",
-        "wait_ms=-1", "timeout_ms=99999999999", "other=1", "&"}) {
+        "wait_ms=-1", "timeout_ms=99999999999", "more=2", "other=1", "&"}) {
     const auto refused = OperationQuery::Parse(wrong);
     ASSERT_FALSE(refused.ok()) << wrong;
     EXPECT_EQ(refused.status().kind(), ErrorKind::kBadInput);

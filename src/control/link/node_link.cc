@@ -91,7 +91,8 @@ NodeLink::~NodeLink() {
   [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof(one));
   if (listener_.joinable()) listener_.join();
   if (caller_.joinable()) caller_.join();
-  if (teller_.joinable()) teller_.join();
+  if (stacks_.thread.joinable()) stacks_.thread.join();
+  if (profile_.thread.joinable()) profile_.thread.join();
 }
 
 Status NodeLink::ReadHead(Deadline deadline) {
@@ -195,6 +196,10 @@ void NodeLink::OnLine(const std::string& line) {
     AnswerStacks();
     return;
   }
+  if (const auto* profile = std::get_if<TakeProfile>(&*command)) {
+    AnswerProfile(profile->time);
+    return;
+  }
   if (!std::holds_alternative<StepTickets>(*command) &&
       !std::holds_alternative<EndEpoch>(*command) &&
       !std::holds_alternative<AbandonEpoch>(*command) &&
@@ -225,30 +230,61 @@ void NodeLink::ServeStacks(std::function<std::string()> tell) {
   tell_stacks_ = std::move(tell);
 }
 
-void NodeLink::AnswerStacks() {
-  if (tells_stacks_.exchange(true)) return;
-  if (teller_.joinable()) teller_.join();  // It has nothing left to do.
-  const auto answer = [this](std::string text) {
+void NodeLink::ServeProfiles(TakeProfileOf take) {
+  const MutexLock lock(mutex_);
+  take_profile_ = std::move(take);
+}
+
+void NodeLink::Tell(Teller& teller, const char* name, std::function<std::string()> compose,
+                    std::function<std::string(std::string)> fail) {
+  if (teller.busy.exchange(true)) return;
+  if (teller.thread.joinable()) teller.thread.join();  // It has nothing left to do.
+  const auto answer = [this, &teller](const std::string& message) {
     // An agent that has read this answer may ask again.
-    tells_stacks_ = false;
-    if (Status sent = Send(SerializeMessage(Stacks{std::move(text)})); !sent.ok()) {
-      LogDebug("the stacks were not sent: {}", sent.ToString());
+    teller.busy = false;
+    if (Status sent = Send(message); !sent.ok()) {
+      LogDebug("what people asked for was not sent: {}", sent.ToString());
     }
   };
-  Result<std::thread> started = StartThread("tfos-stacks", [this, answer] {
+  Result<std::thread> started = StartThread(name, [answer, compose = std::move(compose), fail] {
+    Guarded([&] { answer(compose()); }, [&](ErrorKind, const char* what) { answer(fail(what)); });
+  });
+  if (started.ok()) {
+    teller.thread = std::move(started).value();
+  } else {
+    answer(fail(started.status().ToString()));
+  }
+}
+
+void NodeLink::AnswerStacks() {
+  const auto compose = [this] {
     std::function<std::string()> tell;
     {
       const MutexLock lock(mutex_);
       tell = tell_stacks_;
     }
-    Guarded([&] { answer(tell ? tell() : std::string()); },
-            [&](ErrorKind, const char* what) { answer(std::string(what) + "\n"); });
-  });
-  if (started.ok()) {
-    teller_ = std::move(started).value();
-  } else {
-    answer(started.status().ToString() + "\n");
-  }
+    return SerializeMessage(Stacks{tell ? tell() : std::string()});
+  };
+  Tell(stacks_, "tfos-stacks", compose,
+       [](const std::string& why) { return SerializeMessage(Stacks{why + "\n"}); });
+}
+
+void NodeLink::AnswerProfile(std::chrono::milliseconds time) {
+  const auto fail = [](const std::string& why) {
+    return SerializeMessage(Profile{.text = why, .failed = true});
+  };
+  const auto compose = [this, time, fail] {
+    TakeProfileOf take;
+    {
+      const MutexLock lock(mutex_);
+      take = take_profile_;
+    }
+    if (!take) return fail("the node runs no Python, or has not come to it yet");
+    const Result<std::string> taken = take(time);
+    return taken.ok() ? SerializeMessage(Profile{.text = *taken})
+                      : fail(std::string(taken.status().message()));
+  };
+  Tell(profile_, "tfos-ask-profile", compose, fail);
 }
 
 bool NodeLink::Keep(NodeCommand command, std::size_t bytes) {

@@ -33,7 +33,7 @@ namespace tfos::control {
 /// Python's interpreter lock, for one) delays the kill; the other calls the handlers.
 /// `Send` may be called from any thread.
 /// It answers the agent's pings on the first one, too: they ask for the process, not the program.
-/// A third one lives as long as somebody wants to know the program's stacks.
+/// One more lives as long as somebody wants to know the program's stacks, or has it profiled.
 /// Errors: sending fails with reconnect once the agent is gone, shortly before the kill.
 class NodeLink {
  public:
@@ -83,6 +83,11 @@ class NodeLink {
   /// thread of its own, one at a time. It may take seconds.
   void ServeStacks(std::function<std::string()> tell);
 
+  using TakeProfileOf = std::function<Result<std::string>(std::chrono::milliseconds time)>;
+  /// From now on `take` says where the threads of the node's program spend the time to come, as
+  /// ServeStacks has it. What it returns is the text of a Profile.
+  void ServeProfiles(TakeProfileOf take);
+
   /// Asks for the metrics and sends them now instead of at the next heartbeat. Don't call it from a
   /// handler.
   void SendMetrics();
@@ -113,7 +118,17 @@ class NodeLink {
   /// False when more waits than may.
   bool Keep(NodeCommand command, std::size_t bytes) TFOS_REQUIRES(mutex_);
   void CallHandlers();
+  /// For what takes its time to find out. Of the listener.
+  struct Teller {
+    std::atomic<bool> busy = false;  ///< What is asked meanwhile gets that answer.
+    std::thread thread;
+  };
+  /// Sends what `compose` returns, from a thread of its own; of an exception what `fail` makes of
+  /// its text.
+  void Tell(Teller& teller, const char* name, std::function<std::string()> compose,
+            std::function<std::string(std::string why)> fail);
   void AnswerStacks();
+  void AnswerProfile(std::chrono::milliseconds time);
 
   UniqueFd fd_;
   UniqueFd wake_;  // an eventfd that ends Listen
@@ -141,11 +156,12 @@ class NodeLink {
   Handlers handlers_ TFOS_GUARDED_BY(handlers_mutex_);
 
   std::function<std::string()> tell_stacks_ TFOS_GUARDED_BY(mutex_);
-  std::atomic<bool> tells_stacks_ = false;  ///< What is asked meanwhile gets that answer.
+  TakeProfileOf take_profile_ TFOS_GUARDED_BY(mutex_);
 
   std::thread listener_;
   std::thread caller_;
-  std::thread teller_;  ///< The listener's.
+  Teller stacks_;
+  Teller profile_;
 };
 
 }  // namespace tfos::control

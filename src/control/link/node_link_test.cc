@@ -209,6 +209,24 @@ TEST(NodeLinkTest, TellsStacksWhileAllElseIsBusy) {
   EXPECT_EQ(agent.ReadLine(), SerializeMessage(Stacks{"Thread 1\n"}));
 }
 
+TEST(NodeLinkTest, AProfileIsTakenOrSaysWhyNot) {
+  FakeAgent agent;
+  agent.WriteHead("");
+  auto link = agent.OpenLink();
+  ASSERT_TRUE(link.ok() && (*link)->Start({.on_feed = {}, .metrics = {}}).ok());
+  agent.Write(SerializeMessage(TakeProfile{milliseconds(5)}) + "\n");
+  EXPECT_EQ(agent.ReadLine(), SerializeMessage(Pong{}));
+  EXPECT_THAT(agent.ReadLine(), HasSubstr("runs no Python"));
+  (*link)->ServeProfiles([](milliseconds time) -> Result<std::string> {
+    if (time > milliseconds(5)) return Status(ErrorKind::kRetryLater, "long");
+    return std::string("{}");
+  });
+  agent.Write(SerializeMessage(TakeProfile{milliseconds(5)}) + "\n");
+  EXPECT_EQ(agent.ReadLine(), SerializeMessage(Profile{.text = "{}"}));
+  agent.Write(SerializeMessage(TakeProfile{milliseconds(6)}) + "\n");
+  EXPECT_EQ(agent.ReadLine(), SerializeMessage(Profile{.text = "long", .failed = true}));
+}
+
 TEST(NodeLinkTest, SendsWholeLinesFromManyThreads) {
   FakeAgent agent;
   agent.WriteHead("");

@@ -65,6 +65,7 @@ void Describe(F& f, M& m) {
   f.Required("from", m.from, kSize);
   f.Required("next", m.next, kSize);
   f.Required("ended", m.ended);
+  f.Optional("refused", m.refused);
 }
 
 template <typename F, DescribedAs<Question> M>
@@ -74,6 +75,8 @@ void Describe(F& f, M& m) {
   f.Required("after", m.after, JsonRange{-1, std::numeric_limits<std::int64_t>::max()});
   f.Required("lines", m.lines, JsonRange{0});
   f.Required("wait_ms", m.wait, JsonRange{0});
+  f.Optional("by", m.by);
+  f.Optional("more", m.more);
 }
 
 std::string SerializeStartHead(const StartNode& message) {

@@ -52,6 +52,8 @@ struct Answer {
   std::int64_t next = 0;
   /// The node has ended, and nothing follows.
   bool ended = false;
+  /// The text says why there is nothing of what was asked for.
+  bool refused = false;
 };
 
 using AgentMessage = std::variant<Register, StateReport, Heartbeat, StepReport, GroupReady,
@@ -88,13 +90,17 @@ struct Question {
   static constexpr std::string_view kType = "question";
   static constexpr std::string_view kOutput = "output";
   static constexpr std::string_view kStacks = "stacks";
+  static constexpr std::string_view kProfile = "profile";
   int number = 0;
-  std::string about;  ///< kOutput or kStacks.
+  std::string about;  ///< kOutput, kStacks or kProfile.
   /// Of output: what follows this position is wanted; -1: the last `lines` lines.
   std::int64_t after = -1;
   int lines = 0;
-  /// Of output: how long to wait for what is wanted.
+  /// Of output: how long to wait for what is wanted. Of a profile: for how long to sample.
   std::chrono::milliseconds wait{0};
+  /// Of a profile: that asks for it, and whether the same one goes on with it afterwards.
+  std::string by;
+  bool more = false;
 };
 
 using AgentCommand = std::variant<StartNode, EndEpoch, AbandonEpoch, EndJob, StepTickets, Regroup,

@@ -19,7 +19,8 @@ std::vector<std::string> Examples<AgentMessage>() {
       R"({"type":"feed_terminated"})",
       R"({"type":"failed","failure":REPORT})",
       R"({"type":"done"})",
-      R"({"type":"answer","number":7,"text":"a\nb","from":3,"next":6,"ended":true})",
+      R"({"type":"answer","number":7,"text":"a\nb","from":3,"next":6,"ended":true,
+          "refused":true})",
   };
 }
 
@@ -45,7 +46,8 @@ std::vector<std::string> Examples<AgentCommand>() {
       R"({"type":"refused","message":"m"})",
       R"({"type":"stand_by","reason":"r"})",
       R"({"type":"tunnel","number":7})",
-      R"({"type":"question","number":7,"about":"output","after":-1,"lines":10,"wait_ms":500})",
+      R"({"type":"question","number":7,"about":"output","after":-1,"lines":10,"wait_ms":500,
+          "by":"alice@host-a","more":true})",
   };
 }
 

@@ -50,6 +50,17 @@ void Describe(F& f, M& m) {
   f.Required("text", m.text);
 }
 
+template <typename F, DescribedAs<TakeProfile> M>
+void Describe(F& f, M& m) {
+  f.Required("time_ms", m.time, JsonRange{0});
+}
+
+template <typename F, DescribedAs<Profile> M>
+void Describe(F& f, M& m) {
+  f.Required("text", m.text);
+  f.Required("failed", m.failed);
+}
+
 template Result<NodeCommand> ParseMessage<NodeCommand>(std::string_view);
 template Result<NodeMessage> ParseMessage<NodeMessage>(std::string_view);
 
@@ -59,5 +70,7 @@ template std::string SerializeMessage(const Ping&);
 template std::string SerializeMessage(const Pong&);
 template std::string SerializeMessage(const TellStacks&);
 template std::string SerializeMessage(const Stacks&);
+template std::string SerializeMessage(const TakeProfile&);
+template std::string SerializeMessage(const Profile&);
 
 }  // namespace tfos::control

@@ -67,9 +67,15 @@ struct TellStacks {
   static constexpr std::string_view kType = "stacks";
 };
 
-using NodeCommand =
-    std::variant<NodeBootstrap, EndEpoch, AbandonEpoch, EndJob, StepTickets, Regroup, FormedGroup,
-                 Meet, NoGroup, EndFeed, NodeLeaving, Stop, Ping, TellStacks, UnknownMessage>;
+/// Asks where the threads of the node's program spend their time for a while.
+struct TakeProfile {
+  static constexpr std::string_view kType = "profile";
+  std::chrono::milliseconds time{0};
+};
+
+using NodeCommand = std::variant<NodeBootstrap, EndEpoch, AbandonEpoch, EndJob, StepTickets,
+                                 Regroup, FormedGroup, Meet, NoGroup, EndFeed, NodeLeaving, Stop,
+                                 Ping, TellStacks, TakeProfile, UnknownMessage>;
 
 // From a node to its agent.
 
@@ -89,8 +95,15 @@ struct Stacks {
   std::string text;
 };
 
+/// What was asked for with `TakeProfile`.
+struct Profile {
+  static constexpr std::string_view kType = "profile";
+  std::string text;     ///< A StackProfile (base/profile), or why there is none.
+  bool failed = false;  ///< There is none.
+};
+
 using NodeMessage = std::variant<StateReport, MetricsReport, StepReport, GroupReady, FeedTerminated,
-                                 FailureMessage, Done, Pong, Stacks, UnknownMessage>;
+                                 FailureMessage, Done, Pong, Stacks, Profile, UnknownMessage>;
 
 }  // namespace tfos::control
 

@@ -31,6 +31,7 @@ std::vector<std::string> Examples<NodeCommand>() {
       R"({"type":"stop","reason":"r","grace_ms":0})",
       R"({"type":"ping"})",
       R"({"type":"stacks"})",
+      R"({"type":"profile","time_ms":1000})",
   };
 }
 
@@ -49,6 +50,7 @@ std::vector<std::string> Examples<NodeMessage>() {
       R"({"type":"done"})",
       R"({"type":"pong"})",
       R"({"type":"stacks","text":"Thread 1\n"})",
+      R"({"type":"profile","text":"{}","failed":true})",
   };
 }
 

@@ -3,6 +3,7 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include "python/bind/bindings.h"
 #include "python/objects/errors.h"
 #include "python/objects/gil.h"
+#include "python/objects/python_profile.h"
 #include "python/objects/python_stacks.h"
 
 namespace tfos::python {
@@ -38,6 +40,12 @@ void ServeStacks(node::AgentLink& link, int signal, int file) {
   link.ServeStacks([stacks] { return stacks->Text(); });
 }
 
+void ServeProfiles(node::AgentLink& link) {
+  link.ServeProfiles([profile = PythonProfile::Create()](std::chrono::milliseconds time) {
+    return profile->Take(time);
+  });
+}
+
 }  // namespace
 
 void BindAgentLink(nb::module_& module) {
@@ -56,6 +64,10 @@ void BindAgentLink(nb::module_& module) {
       .def("serve_stacks", &ServeStacks, nb::arg("signal"), nb::arg("file"),
            "Tells the stacks of Python's threads to people who ask. faulthandler was registered "
            "for the signal, with this file.")
+      .def("metrics", &node::AgentLink::Metrics, nb::call_guard<nb::gil_scoped_release>(),
+           "What is reported at this moment, as the text of a JSON object.")
+      .def("serve_profiles", &ServeProfiles,
+           "Samples Python's threads for people who ask, with the help of tfos.node.profiling.")
       .def("leaving", &node::AgentLink::Leaving,
            "{node id: why} of the nodes whose executors Spark is about to take away.");
 }

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -107,6 +108,15 @@ void BindCollective(nb::module_& module) {
       .def_prop_ro(
           "transport", [](const datasets::TensorGroup& group) { return group.group().transport(); },
           "How tensors travel, for people.")
+      .def_prop_ro(
+          "seconds",
+          [](const datasets::TensorGroup& group) {
+            const auto seconds = [](auto time) {
+              return std::chrono::duration<double>(time).count();
+            };
+            return std::tuple(seconds(group.group().busy()), seconds(group.group().waited()));
+          },
+          "What its operations took so far, and what of that was waiting for other members.")
       .def_prop_ro(
           "has_state", [](const datasets::TensorGroup& group) { return group.group().has_state(); },
           "Whether this member has the weights of those that train; a newcomer has not.")

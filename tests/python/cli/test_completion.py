@@ -60,6 +60,7 @@ def test_subcommands_are_completed(press):
         (["--v"], ["--version"]),
         (["status", "--j"], ["--json"]),
         (["logs", "worker:0", "--fol"], ["--follow"]),
+        (["profile", "worker:0", "--s"], ["--seconds"]),
         (["top", "my-cluster", "--in"], ["--interval"]),
         (["records", "convert", "--over"], ["--overwrite"]),
         (["infer", "--record-type", ""], ["Example", "SequenceExample"]),

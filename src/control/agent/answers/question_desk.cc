@@ -26,11 +26,10 @@ bool StandsStill(const ProcessState& state) {
 
 }  // namespace
 
-void QuestionDesk::Begin(std::int64_t pid, const OutputLog& written,
-                         std::function<void()> ask_stacks) {
+void QuestionDesk::Begin(std::int64_t pid, const OutputLog& written, Ways ways) {
   pid_ = pid;
   written_ = &written;
-  ask_stacks_ = std::move(ask_stacks);
+  ways_ = std::move(ways);
 }
 
 void QuestionDesk::Take(const Question& question) {
@@ -51,6 +50,13 @@ void QuestionDesk::OnStacks(std::string text) {
   Wake();
 }
 
+void QuestionDesk::OnProfile(Profile profile) {
+  // One that comes too late is nobody's.
+  if (!profiles_ || profile_.has_value()) return;
+  profile_ = std::move(profile);
+  Wake();
+}
+
 void QuestionDesk::End() {
   if (written_ == nullptr || std::exchange(ended_, true)) return;
   const std::size_t most = was_asked_for_output_ ? kMostBytes : kLastBytes;
@@ -67,6 +73,8 @@ asio::awaitable<void> QuestionDesk::Answer(Question question) {
     co_await AnswerAboutOutput(std::move(question));
   } else if (question.about == Question::kStacks) {
     co_await AnswerAboutStacks(question.number);
+  } else if (question.about == Question::kProfile) {
+    co_await AnswerAboutProfile(std::move(question));
   } else {
     Say(question.number, fmt::format("this node's tfos can't tell its {}\n", question.about));
   }
@@ -99,7 +107,7 @@ asio::awaitable<void> QuestionDesk::AnswerAboutStacks(int number) {
   const Result<ProcessState> state = ReadProcessState(static_cast<pid_t>(pid_));
   if (pid_ != 0 && !ended_ && state.ok() && !StandsStill(*state)) {
     // Those who ask meanwhile share the answer.
-    if (!std::exchange(asks_stacks_, true)) ask_stacks_();
+    if (!std::exchange(asks_stacks_, true)) ways_.stacks();
     const std::int64_t before = stacks_count_;
     const auto has_come = [this, before] { return ended_ || stacks_count_ > before; };
     co_await Wait(has_come, Deadline::After(kStacksPatience));
@@ -108,6 +116,52 @@ asio::awaitable<void> QuestionDesk::AnswerAboutStacks(int number) {
     if (!answered) asks_stacks_ = false;
   }
   Say(number, DescribeStacks(answered));
+}
+
+asio::awaitable<void> QuestionDesk::AnswerAboutProfile(Question question) {
+  std::string why = WhyNoProfile(question.by);
+  if (!why.empty()) {
+    Refuse(question.number, std::move(why));
+    co_return;
+  }
+  const auto time = std::min<std::chrono::milliseconds>(question.wait, kLongestWait);
+  const bool goes_on = question.more;
+  profiles_ = true;
+  profiler_ = std::move(question.by);
+  profile_.reset();
+  ways_.profile(time);
+  co_await Wait([this] { return ended_ || profile_.has_value(); },
+                Deadline::After(time + kProfilePatience));
+  profiles_ = false;
+  profiler_until_ = {};
+  if (profile_.has_value() && !profile_->failed) {
+    if (goes_on) profiler_until_ = Clock::Steady().Now() + kProfileHold;
+    Say(question.number, std::move(profile_->text));
+  } else if (profile_.has_value()) {
+    Refuse(question.number, std::move(profile_->text));
+  } else if (ended_) {
+    Refuse(question.number, "the node has ended while it was profiled");
+  } else {
+    Refuse(question.number, WhyNoAnswer());
+  }
+}
+
+std::string QuestionDesk::WhyNoAnswer() const {
+  const Result<ProcessState> state = ReadProcessState(static_cast<pid_t>(pid_));
+  return fmt::format(
+      "the node's process gives no answer. {}",
+      state.ok() ? DescribeStandstill(*state) : std::string(state.status().message()));
+}
+
+std::string QuestionDesk::WhyNoProfile(const std::string& by) const {
+  if (pid_ == 0) return "the node's process has not been started yet";
+  if (ended_) return "the node has ended";
+  if (profiles_ || (profiler_ != by && Clock::Steady().Now() < profiler_until_)) {
+    return fmt::format("{} profiles this node, and only one can at a time. Ask again later",
+                       profiler_);
+  }
+  const Result<ProcessState> state = ReadProcessState(static_cast<pid_t>(pid_));
+  return state.ok() && !StandsStill(*state) ? "" : WhyNoAnswer();
 }
 
 std::string QuestionDesk::DescribeStacks(bool answered) const {
@@ -131,6 +185,10 @@ std::string QuestionDesk::DescribeStacks(bool answered) const {
 // Answers are made outside of coroutines: GCC 12 destroys temporary aggregates in them twice.
 void QuestionDesk::Say(int number, std::string text) const {
   send_({.number = number, .text = std::move(text), .ended = ended_});
+}
+
+void QuestionDesk::Refuse(int number, std::string why) const {
+  send_({.number = number, .text = std::move(why), .ended = ended_, .refused = true});
 }
 
 void QuestionDesk::Tell(int number, const OutputLog::Piece& piece) const {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -15,11 +16,13 @@
 #include "base/time/deadline.h"
 #include "control/agent/child/output_log.h"
 #include "control/messages/agent_messages.h"
+#include "control/messages/node_messages.h"
 
 namespace tfos::control {
 
-/// Answers what people ask of a node: its output, and what its threads are at. A question about
-/// output may wait for more of it, and costs a timer until then; those that ask keep nothing here.
+/// Answers what people ask of a node: its output, what its threads are at, and where they spend
+/// their time. A question about output may wait for more of it, and costs a timer until then; those
+/// that ask keep nothing here, but one that has the node profiled keeps others from it.
 ///
 /// Owner and lifetime: the agent's; borrows what `Begin` names. Its executor must not run any more
 /// once it is destroyed.
@@ -36,16 +39,27 @@ class QuestionDesk {
   static constexpr std::chrono::milliseconds kCollect{50};
   static constexpr std::chrono::seconds kStacksPatience{10};  ///< For the node's process.
 
+  /// Beyond the time that it samples.
+  static constexpr std::chrono::seconds kProfilePatience{10};
+  /// For one that has more of the node profiled to go on, before others may.
+  static constexpr std::chrono::seconds kProfileHold{3};
+
   using Send = std::function<void(const Answer&)>;
+  /// What the node's process is asked for.
+  struct Ways {
+    std::function<void()> stacks;                                 ///< For `OnStacks`.
+    std::function<void(std::chrono::milliseconds time)> profile;  ///< For `OnProfile`.
+  };
 
   QuestionDesk(const boost::asio::any_io_executor& executor, Send send)
       : executor_(executor), send_(std::move(send)) {}
 
-  /// The node's process has been started. `ask_stacks` asks it for `OnStacks`.
-  void Begin(std::int64_t pid, const OutputLog& written, std::function<void()> ask_stacks);
+  /// The node's process has been started.
+  void Begin(std::int64_t pid, const OutputLog& written, Ways ways);
   void Take(const Question& question);
   void OnOutput();
   void OnStacks(std::string text);
+  void OnProfile(Profile profile);
   /// The node has ended: sends the end of its output, which answers all that still ask.
   void End();
 
@@ -53,25 +67,34 @@ class QuestionDesk {
   boost::asio::awaitable<void> Answer(Question question);
   boost::asio::awaitable<void> AnswerAboutOutput(Question question);
   boost::asio::awaitable<void> AnswerAboutStacks(int number);
+  boost::asio::awaitable<void> AnswerAboutProfile(Question question);
   /// Until `done`, or the deadline.
   boost::asio::awaitable<void> Wait(std::function<bool()> done, Deadline deadline);
   void Wake();
   void Say(int number, std::string text) const;
+  void Refuse(int number, std::string why) const;
   void Tell(int number, const OutputLog::Piece& piece) const;
   std::string DescribeStacks(bool answered) const;
+  /// Why this process can't be profiled now; empty: it can.
+  std::string WhyNoProfile(const std::string& by) const;
+  std::string WhyNoAnswer() const;
 
   boost::asio::any_io_executor executor_;
   const Send send_;
   std::int64_t pid_ = 0;  ///< 0 before it begins.
   const OutputLog* written_ = nullptr;
-  std::function<void()> ask_stacks_;
+  Ways ways_;
   bool ended_ = false;
   bool was_asked_for_output_ = false;
   std::size_t questions_ = 0;
   std::set<boost::asio::steady_timer*> waiting_;
   bool asks_stacks_ = false;  ///< The node has been asked, and has not answered yet.
   std::int64_t stacks_count_ = 0;
-  std::string stacks_;  ///< Its latest answer.
+  std::string stacks_;     ///< Its latest answer.
+  bool profiles_ = false;  ///< The node has been asked for a profile, and somebody waits for it.
+  std::optional<Profile> profile_;
+  std::string profiler_;               ///< That has asked for the latest.
+  Clock::TimePoint profiler_until_{};  ///< Nobody else may before.
 };
 
 }  // namespace tfos::control

@@ -18,6 +18,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -25,7 +26,9 @@ using ::testing::SizeIs;
 class QuestionDeskTest : public ::testing::Test {
  protected:
   void Begin(pid_t pid = ::getpid()) {
-    desk_.Begin(pid, written_, [this] { ++asked_stacks_; });
+    desk_.Begin(pid, written_,
+                {.stacks = [this] { ++asked_stacks_; },
+                 .profile = [this](milliseconds time) { asked_profiles_.push_back(time); }});
   }
   void Ask(Question question) {
     question.number = ++number_;
@@ -33,9 +36,17 @@ class QuestionDeskTest : public ::testing::Test {
     Run();
   }
   void AskForOutput(std::int64_t after, milliseconds wait = milliseconds(0)) {
-    Ask({.about = std::string(Question::kOutput), .after = after, .lines = 2, .wait = wait});
+    Ask({.about = std::string(Question::kOutput),
+         .after = after,
+         .lines = 2,
+         .wait = wait,
+         .by = ""});
   }
-  void AskForStacks() { Ask({.about = std::string(Question::kStacks)}); }
+  void AskForProfile(const std::string& by, bool more = false,
+                     milliseconds time = milliseconds(1000)) {
+    Ask({.about = std::string(Question::kProfile), .wait = time, .by = by, .more = more});
+  }
+  void AskForStacks() { Ask({.about = std::string(Question::kStacks), .by = ""}); }
   void Write(const std::string& text) {
     written_.Add(text);
     desk_.OnOutput();
@@ -57,6 +68,7 @@ class QuestionDeskTest : public ::testing::Test {
   OutputLog written_;
   std::vector<Answer> answers_;
   int asked_stacks_ = 0;
+  std::vector<milliseconds> asked_profiles_;
   int number_ = 0;
   QuestionDesk desk_{io_.get_executor(),
                      [this](const Answer& answer) { answers_.push_back(answer); }};
@@ -95,7 +107,7 @@ TEST_F(QuestionDeskTest, AnAnswerIsBounded) {
   AskForOutput(0);
   EXPECT_LE(answers_[0].text.size(), QuestionDesk::kMostBytes);
   EXPECT_EQ(answers_[0].next % 1000, 0);
-  Ask({.about = std::string(Question::kOutput), .lines = 100'000});
+  Ask({.about = std::string(Question::kOutput), .lines = 100'000, .by = ""});
   EXPECT_LE(answers_[1].text.size(), QuestionDesk::kMostBytes);
   EXPECT_EQ(answers_[1].next, 1'000'000);
 }
@@ -155,6 +167,53 @@ TEST_F(QuestionDeskTest, StacksHaveBothHalves) {
   EXPECT_THAT(answers_[2].text, HasSubstr("runs no Python"));
 }
 
+TEST_F(QuestionDeskTest, OneAtATimeProfilesANode) {
+  Begin();
+  AskForProfile("alice@a.1", true, std::chrono::hours(1));
+  EXPECT_THAT(asked_profiles_, ElementsAre(milliseconds(QuestionDesk::kLongestWait)));
+  AskForProfile("bob@b.2");
+  AskForProfile("alice@a.1");
+  ASSERT_THAT(answers_, SizeIs(2));
+  for (const Answer& answer : answers_) {
+    EXPECT_TRUE(answer.refused);
+    EXPECT_THAT(answer.text, HasSubstr("alice@a.1 profiles this node"));
+  }
+  desk_.OnProfile({.text = "{}"});
+  desk_.OnProfile({.text = "of nobody"});
+  AwaitAnswers(3);
+  EXPECT_EQ(answers_[2].number, 1);
+  EXPECT_EQ(answers_[2].text, "{}");
+  EXPECT_FALSE(answers_[2].refused);
+  // The one that has it may go on at once, and others after its end.
+  AskForProfile("bob@b.2");
+  EXPECT_TRUE(answers_[3].refused);
+  AskForProfile("alice@a.1");
+  EXPECT_THAT(asked_profiles_, SizeIs(2));
+  desk_.OnProfile({.text = "{}"});
+  AwaitAnswers(5);
+  AskForProfile("bob@b.2", true);
+  EXPECT_THAT(asked_profiles_, SizeIs(3));
+  desk_.OnProfile({.text = "no Python", .failed = true});
+  AwaitAnswers(6);
+  EXPECT_TRUE(answers_[5].refused);
+  EXPECT_EQ(answers_[5].text, "no Python");
+  AskForProfile("alice@a.1");
+  EXPECT_THAT(asked_profiles_, SizeIs(4));
+}
+
+TEST_F(QuestionDeskTest, ANodeThatEndsInMidProfileIsToldOf) {
+  Begin();
+  AskForProfile("alice@a.1");
+  desk_.End();
+  AwaitAnswers(2);
+  EXPECT_EQ(answers_[1].number, 1);
+  EXPECT_TRUE(answers_[1].refused);
+  EXPECT_THAT(answers_[1].text, HasSubstr("has ended while it was profiled"));
+  AskForProfile("alice@a.1");
+  EXPECT_EQ(answers_[2].text, "the node has ended");
+  EXPECT_THAT(asked_profiles_, SizeIs(1));
+}
+
 TEST_F(QuestionDeskTest, AProcessThatIsStoppedIsNotAsked) {
   auto process = Subprocess::Start({.argv = {"/bin/sleep", "600"}});
   ASSERT_TRUE(process.ok());
@@ -164,8 +223,12 @@ TEST_F(QuestionDeskTest, AProcessThatIsStoppedIsNotAsked) {
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED | WNOWAIT), 0);
   Begin(pid);
   AskForStacks();
+  AskForProfile("alice@a.1");
   EXPECT_EQ(asked_stacks_, 0);
-  ASSERT_THAT(answers_, SizeIs(1));
+  EXPECT_THAT(asked_profiles_, IsEmpty());
+  ASSERT_THAT(answers_, SizeIs(2));
+  EXPECT_TRUE(answers_[1].refused);
+  EXPECT_THAT(answers_[1].text, HasSubstr("it is stopped (SIGSTOP"));
   EXPECT_THAT(answers_[0].text,
               AllOf(HasSubstr("it is stopped (SIGSTOP"), HasSubstr("sleep            is stopped")));
 }
@@ -176,7 +239,7 @@ TEST_F(QuestionDeskTest, BeforeTheProcessThereIsNothingToTell) {
   ASSERT_THAT(answers_, SizeIs(2));
   EXPECT_THAT(answers_[0].text, HasSubstr("has not been started"));
   EXPECT_EQ(answers_[1].text, "");
-  Ask({.about = "weather"});
+  Ask({.about = "weather", .by = ""});
   EXPECT_THAT(answers_[2].text, HasSubstr("can't tell its weather"));
 }
 

@@ -52,6 +52,24 @@ def wait_in_python(folder):
         time.sleep(0.01)
 
 
+def compute_hotly(ctx):
+    """Spends its time in `hot_function` until there is a file `end`."""
+    folder = pathlib.Path(ctx.args["dir"])
+    for step in itertools.count():
+        if (folder / "end").exists():
+            return
+        hot_function("a value that no profile has")
+        ctx.report(step=step)
+        (folder / f"computes-{ctx.node_id}").touch()
+
+
+def hot_function(secret):
+    total = 0
+    for number in range(100_000):
+        total += number * len(secret)
+    return total
+
+
 def wait_on_the_main_thread(ctx):
     pathlib.Path(ctx.args["dir"], f"waits-{ctx.node_id}").touch()
     wait_in_python(ctx.args["dir"])

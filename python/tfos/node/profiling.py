@@ -1,0 +1,74 @@
+"""What a profile of this node has besides the stacks that the native side samples, for people who
+ask with ``tfos profile``.
+
+The native side calls these functions on a thread of its own, at the beginning and the end of each
+second that it samples. Nothing here runs before somebody asks.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+import threading
+from typing import Any
+
+from tfos.node.agent_link import AgentLink
+
+#: Of the metrics that a node reports, those by which a profile is explained.
+_COUNTERS = ("step", "rows", "batches", "feed_node_wait_seconds")
+#: What the names of a pool's threads differ by.
+_NUMBER = re.compile(r"\d+")
+_link: AgentLink | None = None
+
+
+def serve(link: AgentLink) -> None:
+    """From now on people may ask."""
+    global _link
+    _link = link
+    link.native.serve_profiles()
+
+
+def thread_names() -> dict[int, str]:
+    """What the threads of Python are called, by their identity. Those of a pool have one name."""
+    names = {thread.ident: _name(thread.name) for thread in threading.enumerate() if thread.ident}
+    main = threading.main_thread().ident
+    return names | ({main: "MainThread"} if main else {})
+
+
+def cpu_seconds() -> dict[str, float]:
+    """What CPU time the threads of the process have had, native ones too, by their names."""
+    seconds: dict[str, float] = {}
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{thread}/stat", "rb") as file:
+                stat = file.read().decode("utf-8", "replace")
+        except OSError:  # It has ended.
+            continue
+        # TID (NAME) STATE PPID ...; a name may have anything in it.
+        name, fields = stat.partition("(")[2].rpartition(")")[::2]
+        user, kernel = map(int, fields.split()[11:13])
+        name = "MainThread" if int(thread) == os.getpid() else _name(name)
+        ticks = (user + kernel) / os.sysconf("SC_CLK_TCK")
+        seconds[name] = seconds.get(name, 0.0) + ticks
+    return seconds
+
+
+def counters() -> dict[str, float]:
+    """The node's counters at this moment."""
+    metrics: dict[str, Any] = _link.metrics() if _link else {}
+    read = {name: metrics[name] for name in _COUNTERS if name in metrics}
+    # Neither imports TensorFlow nor waits for the other nodes.
+    group = getattr(sys.modules.get("tfos.collective"), "_group", None)
+    if group is not None:
+        read["collective_seconds"], read["collective_wait_seconds"] = group.seconds
+    return {
+        name: float(value)
+        for name, value in read.items()
+        if isinstance(value, int | float) and math.isfinite(value)
+    }
+
+
+def _name(name: str) -> str:
+    return _NUMBER.sub("N", name)

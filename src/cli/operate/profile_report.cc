@@ -1,0 +1,260 @@
+#include "cli/operate/profile_report.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/format.h"
+#include "base/text/json_fields.h"
+#include "cli/operate/cluster_view.h"
+
+namespace tfos::cli {
+namespace {
+
+using Frame = StackProfile::Frame;
+
+constexpr std::string_view kMainThread = "MainThread";
+constexpr std::string_view kProgram = "the program's own Python";
+constexpr std::string_view kOps = "operations of TensorFlow, and graphs";
+constexpr std::string_view kTracing = "tracing (making a graph of Python)";
+/// Rows of a table.
+constexpr std::size_t kMostRows = 10;
+/// Below it a share is not worth a row.
+constexpr double kLeastShare = 0.001;
+
+struct Part {
+  std::string_view in_path;
+  std::string_view what;
+};
+/// Whatever is called by code of these files is theirs. Those at the beginning count first.
+constexpr std::array kParts = {
+    Part{"/tfos/keras/saving.py", "checkpoints"},
+    Part{"/tfos/keras/checkpoints.py", "checkpoints"},
+    Part{"/keras/src/saving/", "checkpoints"},
+    Part{"/tensorflow/python/checkpoint/", "checkpoints"},
+    Part{"/tensorflow/python/saved_model/", "checkpoints"},
+    Part{"/tensorflow/python/training/saver.py", "checkpoints"},
+    Part{"/tfos/collective.py", "collective operations"},
+    Part{"/tfos/feed/", "reading rows of the feed"},
+    Part{"/tensorflow/python/data/", "the input pipeline (tf.data)"},
+};
+
+bool Has(const Frame& frame, std::string_view in_path) {
+  return frame.file.find(in_path) != std::string::npos;
+}
+
+bool IsTensorFlow(const Frame& frame) {
+  return Has(frame, "/tensorflow/") || Has(frame, "/keras/") || Has(frame, "/tf_keras/");
+}
+
+/// What runs native code of TensorFlow.
+bool RunsOps(const Frame& frame) {
+  return Has(frame, "/tensorflow/python/eager/execute.py") ||
+         Has(frame, "/tensorflow/python/ops/gen_") ||
+         Has(frame, "/tensorflow/python/eager/context.py") ||
+         Has(frame, "/tensorflow/python/framework/ops.py");
+}
+
+/// Neither of a library nor of Python itself.
+bool IsProgram(const Frame& frame) {
+  return !frame.file.empty() && !Has(frame, "/site-packages/") && !Has(frame, "/dist-packages/") &&
+         !Has(frame, "/lib/python") && !Has(frame, "/tfos/node/") && !Has(frame, "/tfos/keras/") &&
+         !Has(frame, "/tfos/feed/") && !Has(frame, "/tfos/collective.py") &&
+         !frame.file.starts_with("<frozen") && frame.file != "<string>";
+}
+
+/// The frames of a call, the innermost one first, without the thread.
+std::vector<const Frame*> StackOf(const StackProfile& profile, std::size_t call) {
+  std::vector<const Frame*> stack;
+  for (auto at = static_cast<int>(call); at >= 0;) {
+    const StackProfile::Call& here = profile.calls[static_cast<std::size_t>(at)];
+    if (here.parent >= 0) stack.push_back(&profile.frames[static_cast<std::size_t>(here.frame)]);
+    at = here.parent;
+  }
+  return stack;
+}
+
+std::string_view WhatIsDone(const std::vector<const Frame*>& stack) {
+  if (std::ranges::any_of(stack, [](const Frame* frame) {
+        return Has(*frame, "/tensorflow/python/framework/func_graph.py");
+      })) {
+    return kTracing;
+  }
+  const auto program = std::ranges::find_if(stack, [](const Frame* f) { return IsProgram(*f); });
+  const auto below = std::ranges::subrange(stack.begin(), program);
+  for (const Part& part : kParts) {
+    if (std::ranges::any_of(below, [&](const Frame* f) { return Has(*f, part.in_path); })) {
+      return part.what;
+    }
+  }
+  const auto library = std::ranges::find_if(below, [](const Frame* f) { return IsTensorFlow(*f); });
+  if (library != below.end()) {
+    return RunsOps(**library) ? kOps : "other Python of TensorFlow and Keras";
+  }
+  return program == stack.end() ? "other Python" : kProgram;
+}
+
+/// By call, the call of its thread.
+std::vector<int> ThreadsOf(const StackProfile& profile) {
+  std::vector<int> threads;
+  for (const StackProfile::Call& call : profile.calls) {
+    threads.push_back(call.parent < 0 ? static_cast<int>(threads.size())
+                                      : threads[static_cast<std::size_t>(call.parent)]);
+  }
+  return threads;
+}
+
+const std::string& NameOf(const StackProfile& profile, int call) {
+  const int frame = profile.calls[static_cast<std::size_t>(call)].frame;
+  return profile.frames[static_cast<std::size_t>(frame)].name;
+}
+
+template <typename Key>
+std::vector<std::pair<Key, double>> Largest(const std::map<Key, double>& all) {
+  std::vector<std::pair<Key, double>> largest(all.begin(), all.end());
+  std::ranges::stable_sort(largest, std::ranges::greater(), &std::pair<Key, double>::second);
+  if (largest.size() > kMostRows) largest.resize(kMostRows);
+  return largest;
+}
+
+/// Rows of shares of the time that the profile took.
+class Table {
+ public:
+  Table(const StackProfile& profile, std::string_view title)
+      : seconds_(static_cast<double>(profile.elapsed_us) / 1e6), title_(title) {
+    const auto steps = profile.counters.find("step");
+    if (steps != profile.counters.end()) steps_ = steps->second;
+  }
+
+  void Add(double seconds, std::string_view what) {
+    if (seconds_ <= 0 || seconds / seconds_ < kLeastShare) return;
+    rows_ += fmt::format("  {:>6.1f} %", 100 * seconds / seconds_);
+    if (steps_ > 0) rows_ += fmt::format("  {:>9.1f} ms a step", 1000 * seconds / steps_);
+    rows_ += fmt::format("  {}\n", Printable(std::string(what)));
+  }
+  /// Empty without rows.
+  std::string Text() const { return rows_.empty() ? "" : fmt::format("\n{}:\n{}", title_, rows_); }
+
+ private:
+  double seconds_;
+  double steps_ = 0;
+  std::string title_;
+  std::string rows_;
+};
+
+std::string Head(const StackProfile& profile, std::string_view node) {
+  std::string text = fmt::format("{}: {:.1f} s, {} samples of each thread", node,
+                                 static_cast<double>(profile.elapsed_us) / 1e6, profile.samples);
+  const auto steps = profile.counters.find("step");
+  if (steps != profile.counters.end() && steps->second > 0) {
+    text += fmt::format(", {:.0f} steps of {:.1f} ms", steps->second,
+                        static_cast<double>(profile.elapsed_us) / 1e3 / steps->second);
+  }
+  return text + '\n';
+}
+
+std::string Counted(const StackProfile& profile) {
+  Table table(profile, "What the node has counted, on all its threads");
+  for (const auto& [name, what] :
+       {std::pair("feed_node_wait_seconds", "waiting for rows"),
+        std::pair("collective_seconds", "collective operations"),
+        std::pair("collective_wait_seconds", "  of these, waiting for other nodes")}) {
+    const auto counter = profile.counters.find(name);
+    if (counter != profile.counters.end()) table.Add(counter->second, what);
+  }
+  return table.Text();
+}
+
+std::string CpuTime(const StackProfile& profile) {
+  Table table(profile, "CPU time of its threads (100 % is one core)");
+  for (const auto& [name, seconds] : Largest(profile.cpu_seconds)) table.Add(seconds, name);
+  return table.Text();
+}
+
+/// "models/train.py".
+std::string_view EndOfPath(std::string_view path) {
+  std::size_t slash = path.rfind('/');
+  if (slash != std::string_view::npos && slash > 0) slash = path.rfind('/', slash - 1);
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+}  // namespace
+
+std::string ProfileTables(const StackProfile& profile, std::string_view node) {
+  std::map<std::string_view, double> parts;
+  std::map<std::pair<std::string, std::string>, std::map<int, double>> functions;
+  const std::vector<int> threads = ThreadsOf(profile);
+  for (std::size_t i = 0; i < profile.calls.size(); ++i) {
+    const double seconds = static_cast<double>(profile.calls[i].own_us) / 1e6;
+    if (seconds <= 0 || NameOf(profile, threads[i]) != kMainThread) continue;
+    const std::vector<const Frame*> stack = StackOf(profile, i);
+    parts[WhatIsDone(stack)] += seconds;
+    const auto program = std::ranges::find_if(stack, [](const Frame* f) { return IsProgram(*f); });
+    if (program == stack.end()) continue;
+    functions[{(*program)->name, (*program)->file}][(*program)->line] += seconds;
+  }
+  Table where(profile, "Where its main thread was");
+  for (const auto& [what, seconds] : Largest(parts)) where.Add(seconds, what);
+  std::map<std::string, double> named;
+  for (const auto& [function, lines] : functions) {
+    double sum = 0;
+    for (const auto& [line, seconds] : lines) sum += seconds;
+    const int hottest =
+        std::ranges::max_element(lines, {}, [](const auto& line) { return line.second; })->first;
+    named[fmt::format("{}  ({}, most of it at line {})", function.first, EndOfPath(function.second),
+                      hottest)] += sum;
+  }
+  Table program(profile, "Functions of the program on its main thread, with what they call");
+  for (const auto& [function, seconds] : Largest(named)) program.Add(seconds, function);
+  return Head(profile, node) + where.Text() + Counted(profile) + CpuTime(profile) + program.Text();
+}
+
+std::string SpeedscopeFile(const StackProfile& profile, std::string_view node) {
+  Json frames = Json::array();
+  for (const Frame& frame : profile.frames) {
+    Json json = {{"name", frame.name}};
+    if (!frame.file.empty()) json["file"] = frame.file;
+    if (frame.line > 0) json["line"] = frame.line;
+    frames.push_back(std::move(json));
+  }
+  const std::vector<int> threads = ThreadsOf(profile);
+  // The frames of each call are those of its caller and one more.
+  std::vector<std::vector<int>> stacks;
+  std::map<std::pair<bool, std::string>, Json> by_thread;  // The main one first.
+  for (std::size_t i = 0; i < profile.calls.size(); ++i) {
+    const StackProfile::Call& call = profile.calls[i];
+    std::vector<int> stack;
+    if (call.parent >= 0) {
+      stack = stacks[static_cast<std::size_t>(call.parent)];
+      stack.push_back(call.frame);
+    }
+    const std::string& name = NameOf(profile, threads[i]);
+    Json& thread = by_thread[{name != kMainThread, name}];
+    if (thread.is_null()) {
+      thread = {{"type", "sampled"},       {"name", name},  {"unit", "microseconds"},
+                {"startValue", 0},         {"endValue", 0}, {"samples", Json::array()},
+                {"weights", Json::array()}};
+    }
+    if (call.own_us > 0) {
+      thread["samples"].push_back(stack);
+      thread["weights"].push_back(call.own_us);
+      thread["endValue"] = thread["endValue"].get<std::int64_t>() + call.own_us;
+    }
+    stacks.push_back(std::move(stack));
+  }
+  Json profiles = Json::array();
+  for (auto& [name, thread] : by_thread) profiles.push_back(std::move(thread));
+  return WriteJsonLine({{"$schema", "https://www.speedscope.app/file-format-schema.json"},
+                        {"exporter", "tfos"},
+                        {"name", node},
+                        {"activeProfileIndex", 0},
+                        {"shared", {{"frames", std::move(frames)}}},
+                        {"profiles", std::move(profiles)}}) +
+         '\n';
+}
+
+}  // namespace tfos::cli
