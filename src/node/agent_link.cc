@@ -142,7 +142,8 @@ struct AgentLink::State {
                             .longest = static_cast<std::uint64_t>(tickets->longest),
                             .ending = tickets->ending,
                             .passes = std::move(passes),
-                            .missing = tickets->missing});
+                            .missing = tickets->missing,
+                            .look = tickets->look});
     } else if (std::holds_alternative<control::EndFeed>(command)) {
       feed.server().EndFeed();
     }
@@ -247,7 +248,8 @@ void AgentLink::Attach(std::shared_ptr<NodeFeed> feed) {
                             .passable_rows = static_cast<std::int64_t>(report.passable_rows),
                             .batch_rows = static_cast<std::int64_t>(report.batch_rows),
                             .made = static_cast<std::int64_t>(report.made),
-                            .waits = report.waits}));
+                            .waits = report.waits,
+                            .looked = report.looked}));
   });
   feed->steps().SetPasser(
       [key = feed->server().key(), encryption = feed->server().encryption()](

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -54,7 +55,7 @@ Status StepTickets::Report(const StepReport& report) {
         report.full_batches >= last.full_batches + kWorthTelling ||
         (report.full_batches > last.full_batches && last.full_batches <= report.made) ||
         (report.batches > last.batches && last.batches <= report.made) ||
-        (report.waits && !(last.waits && last.made == report.made));
+        (report.waits && !(last.waits && last.made == report.made)) || report.looked != last.looked;
     if (!worth_telling || !sender_) return {};
     sender = sender_;
   }
@@ -74,6 +75,7 @@ Status StepTickets::Report(const StepReport& report) {
 
 void StepTickets::OnGrant(StepGrant grant) {
   const MutexLock lock(mutex_);
+  look_ = std::max(look_.load(), grant.look);
   const Key key(grant.queue, grant.epoch);
   const auto before = grants_.find(key);
   const std::size_t others = grant_bytes_ - (before == grants_.end() ? 0 : BytesOf(before->second));

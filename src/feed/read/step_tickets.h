@@ -37,6 +37,7 @@ struct StepReport {
   /// Batches that it has made. With `waits` it makes no other before more rows or tickets come.
   std::uint64_t made = 0;
   bool waits = false;
+  int looked = 0;  ///< StepTickets::look() before it looked what rows it has.
 
   friend bool operator==(const StepReport&, const StepReport&) = default;
 };
@@ -67,6 +68,7 @@ struct StepGrant {
   bool ending = false;        ///< A node has got all its rows: the others have, too.
   std::vector<RowPass> passes = {};  ///< What `granted` and `longest` count on once it is final.
   std::vector<std::string> missing;  ///< Nodes that have not reported yet.
+  int look = 0;                      ///< As StepTickets::look().
 };
 
 /// A node's end of the step tickets: what it tells the coordinator and what that grants. The
@@ -93,6 +95,8 @@ class StepTickets {
   /// for each.
   void TellWaits() { tells_waits_ = true; }
   bool tells_waits() const { return tells_waits_; }
+  /// The number of the last grant that asks to look what rows there are, and to report that.
+  int look() const { return look_; }
 
   /// Brings the rows to the node; nothing is passed on without one.
   using Passer =
@@ -115,6 +119,7 @@ class StepTickets {
   using Key = std::pair<std::string, std::uint32_t>;
 
   std::atomic<bool> tells_waits_ = false;
+  std::atomic<int> look_ = 0;
   Mutex mutex_;
   CondVar changed_;
   Sender sender_ TFOS_GUARDED_BY(mutex_);

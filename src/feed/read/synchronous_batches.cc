@@ -117,7 +117,7 @@ Result<BatchResult> SynchronousBatches::Next(Remainder remainder, const BatchOpt
 
 Result<SynchronousBatches::Step> SynchronousBatches::AwaitStep(const BatchOptions& options,
                                                                const Wait& wait) {
-  if (tickets_.tells_waits()) TFOS_RETURN_IF_ERROR(TellWaitForRows(options, wait));
+  if (tickets_.tells_waits()) TFOS_RETURN_IF_ERROR(AwaitRows(options, wait));
   TFOS_ASSIGN_OR_RETURN(BatchReader::Ahead ahead, reader_.LookAhead(options, kBatchesAhead, wait));
   NoteEpoch(ahead.epoch);
   for (;;) {
@@ -131,7 +131,17 @@ Result<SynchronousBatches::Step> SynchronousBatches::AwaitStep(const BatchOption
       const bool waits = tickets_.tells_waits() && !tickets_.Has(queue_, ahead.epoch, enough);
       TFOS_RETURN_IF_ERROR(tickets_.Report(ReportOf(ahead, options, waits)));
     }
-    TFOS_ASSIGN_OR_RETURN(const StepGrant grant, Await(ahead.epoch, enough, wait));
+    const auto is_asked = [&, looked = looked_] { return tickets_.look() != looked; };
+    TFOS_ASSIGN_OR_RETURN(
+        const StepGrant grant,
+        Await(
+            ahead.epoch, [&](const StepGrant& known) { return enough(known) || is_asked(); },
+            wait));
+    if (!enough(grant) && is_asked()) {
+      looked_ = tickets_.look();
+      TFOS_ASSIGN_OR_RETURN(ahead, reader_.LookAhead(options, kBatchesAhead, wait));
+      continue;
+    }
     if (grant.final && !passed_on_) {
       TFOS_RETURN_IF_ERROR(reader_.LookToEnd(options, wait).status());
       TFOS_RETURN_IF_ERROR(PassOn(grant, wait));
@@ -148,12 +158,20 @@ Result<SynchronousBatches::Step> SynchronousBatches::AwaitStep(const BatchOption
   }
 }
 
-Status SynchronousBatches::TellWaitForRows(const BatchOptions& options, const Wait& wait) {
-  TFOS_ASSIGN_OR_RETURN(const BatchReader::Ahead now,
-                        reader_.LookNow(options, kBatchesAhead, wait));
-  if (now.rows >= options.rows || now.epoch_over || now.feed_over) return {};
-  NoteEpoch(now.epoch);
-  return tickets_.Report(ReportOf(now, options, true));
+Status SynchronousBatches::AwaitRows(const BatchOptions& options, const Wait& wait) {
+  for (;;) {
+    looked_ = tickets_.look();
+    TFOS_ASSIGN_OR_RETURN(const BatchReader::Ahead now,
+                          reader_.LookNow(options, kBatchesAhead, wait));
+    if (now.rows >= options.rows || now.epoch_over || now.feed_over) return {};
+    NoteEpoch(now.epoch);
+    TFOS_RETURN_IF_ERROR(tickets_.Report(ReportOf(now, options, true)));
+    // The coordinator may ask meanwhile whether that is still so.
+    const Wait a_while{.deadline = Deadline::After(kCheckInterval).Min(wait.deadline),
+                       .check = wait.check};
+    const Status came = reader_.LookAhead(options, 1, a_while).status();
+    if (came.ok() || came.kind() != ErrorKind::kRetryLater || wait.deadline.passed()) return came;
+  }
 }
 
 void SynchronousBatches::NoteEpoch(std::uint32_t epoch) {
@@ -171,7 +189,8 @@ StepReport SynchronousBatches::ReportOf(const BatchReader::Ahead& ahead,
           .passable_rows = ahead.until_read ? 0 : ahead.passable_rows,
           .batch_rows = options.rows,
           .made = made_,
-          .waits = waits};
+          .waits = waits,
+          .looked = looked_};
 }
 
 Status SynchronousBatches::PassOn(StepGrant grant, const Wait& wait) {

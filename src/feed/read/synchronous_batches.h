@@ -58,8 +58,8 @@ class SynchronousBatches {
     StepGrant grant = {};
   };
   Result<Step> AwaitStep(const BatchOptions& options, const Wait& wait) TFOS_REQUIRES(turn_);
-  /// Tells the coordinator if there are no rows for another batch.
-  Status TellWaitForRows(const BatchOptions& options, const Wait& wait) TFOS_REQUIRES(turn_);
+  /// Waits for the rows of one batch or the end of the epoch, and tells the coordinator so.
+  Status AwaitRows(const BatchOptions& options, const Wait& wait) TFOS_REQUIRES(turn_);
   /// Another dataset of the queue may have ended the epoch.
   void NoteEpoch(std::uint32_t epoch) TFOS_REQUIRES(turn_);
   StepReport ReportOf(const BatchReader::Ahead& ahead, const BatchOptions& options,
@@ -94,6 +94,7 @@ class SynchronousBatches {
   const std::string queue_;
   Turn turn_;
   std::uint32_t epoch_ TFOS_GUARDED_BY(turn_) = 0;
+  int looked_ TFOS_GUARDED_BY(turn_) = 0;               ///< As StepReport.
   std::uint64_t made_ TFOS_GUARDED_BY(turn_) = 0;       ///< Batches of this epoch.
   std::uint64_t rows_made_ TFOS_GUARDED_BY(turn_) = 0;  ///< In those.
   bool passed_on_ TFOS_GUARDED_BY(turn_) = false;       ///< What the final grant says.

@@ -144,26 +144,36 @@ TEST_F(SynchronousBatchesTest, TellsThatItWaitsWhereThatIsWanted) {
     return node.batches().Next(Remainder::kJoin, kTwoRows, {.deadline = Deadline::After({})});
   };
   const auto told = [&] {
-    std::vector<std::array<std::uint64_t, 3>> reports;
+    std::vector<std::array<std::uint64_t, 4>> reports;
     for (const auto& [i, report] : std::exchange(reports_, {})) {
-      reports.push_back({report.full_batches, report.made, report.waits ? 1U : 0U});
+      reports.push_back({report.full_batches, report.made, report.waits ? 1U : 0U,
+                         static_cast<std::uint64_t>(report.looked)});
     }
     return reports;
   };
-  using Told = std::vector<std::array<std::uint64_t, 3>>;
+  using Told = std::vector<std::array<std::uint64_t, 4>>;
   EXPECT_FALSE(next().ok());
-  EXPECT_EQ(told(), Told({{0, 0, 1}})) << "there is no row";
+  EXPECT_EQ(told(), Told({{0, 0, 1, 0}})) << "there is no row";
   EXPECT_FALSE(next().ok());
   EXPECT_EQ(told(), Told()) << "that was said before";
   node.Feed(0, 5);
   EXPECT_FALSE(next().ok());
-  EXPECT_EQ(told(), Told({{2, 0, 1}})) << "there is no ticket";
+  EXPECT_EQ(told(), Told({{2, 0, 1, 0}})) << "there is no ticket";
   node.tickets().OnGrant({.queue = "input", .granted = 2, .missing = {}});
   EXPECT_TRUE(next().ok());
   EXPECT_TRUE(next().ok());
   EXPECT_EQ(told(), Told());
   EXPECT_FALSE(next().ok());
-  EXPECT_EQ(told(), Told({{2, 2, 1}})) << "one row makes no batch";
+  EXPECT_EQ(told(), Told({{2, 2, 1, 0}})) << "one row makes no batch";
+  node.tickets().OnGrant({.queue = "input", .granted = 2, .missing = {}, .look = 7});
+  EXPECT_FALSE(next().ok());
+  EXPECT_EQ(told(), Told({{2, 2, 1, 7}})) << "it is asked";
+  node.Feed(0, 2);
+  EXPECT_FALSE(next().ok());
+  EXPECT_EQ(told(), Told({{3, 2, 1, 7}})) << "there is no ticket for another one";
+  node.tickets().OnGrant({.queue = "input", .granted = 2, .missing = {}, .look = 8});
+  EXPECT_FALSE(next().ok());
+  EXPECT_EQ(told(), Told({{3, 2, 1, 8}}));
 }
 
 TEST_F(SynchronousBatchesTest, DropGivesEveryNodeAsManyFullBatches) {

@@ -249,20 +249,6 @@ Effects Roster::EndJob(const control::EndJob& ended) { return TellFed(ended); }
 
 Effects Roster::AbandonEpoch(const control::AbandonEpoch& abandoned) { return TellFed(abandoned); }
 
-Effects Roster::AskDrained(const control::AskDrained& asked) {
-  Effects effects;
-  drained_asked_ = asked;
-  LookAtDrained(effects);
-  return effects;
-}
-
-void Roster::LookAtDrained(Effects& effects) {
-  if (!drained_asked_) return;
-  if (!step_tickets_.IsDrained(drained_asked_->queue, drained_asked_->epoch, Fed())) return;
-  effects.push_back(TellDriver{EpochDrained{drained_asked_->number}});
-  drained_asked_.reset();
-}
-
 Effects Roster::TellFed(const AgentCommand& command) const {
   Effects effects;
   for (const Node& node : nodes_) {

@@ -191,6 +191,20 @@ void Roster::GoOnWithout(const Node& node, Failure failure, TimePoint now, Effec
   EndLateNodes(now, effects);
 }
 
+Effects Roster::AskDrained(const control::AskDrained& asked) {
+  Effects effects;
+  drained_asked_ = asked;
+  Grant(step_tickets_.Look(asked.queue, asked.epoch, asked.number, Fed()), effects);
+  return effects;
+}
+
+void Roster::LookAtDrained(Effects& effects) {
+  if (!drained_asked_) return;
+  if (!step_tickets_.IsDrained(drained_asked_->queue, drained_asked_->epoch, Fed())) return;
+  effects.push_back(TellDriver{EpochDrained{drained_asked_->number}});
+  drained_asked_.reset();
+}
+
 bool Roster::MayLose(const Node& node) const {
   const auto chief = std::ranges::find(nodes_, false, &Node::service);
   const auto lost = std::ranges::count_if(nodes_, [](const Node& other) {

@@ -133,15 +133,25 @@ std::vector<StepTickets> StepTicketOffice::MembersChanged(const Members& members
   return changed;
 }
 
+std::vector<StepTickets> StepTicketOffice::Look(const std::string& queue, int epoch, int number,
+                                                const Members& members) {
+  const Key key(queue, epoch);
+  Epoch& known = epochs_[key];
+  StepTickets tickets = Decide(key, known, members);
+  tickets.look = number;
+  known.told = tickets;
+  return {std::move(tickets)};
+}
+
 bool StepTicketOffice::IsDrained(const std::string& queue, int epoch,
                                  const Members& members) const {
   const auto found = epochs_.find(Key(queue, epoch));
   if (found == epochs_.end()) return members.empty();
-  const Epoch& known = found->second;
+  const auto& [reports, told] = found->second;
   return std::ranges::all_of(members, [&](const auto& member) {
-    const auto report = known.reports.find(member.first);
-    return report != known.reports.end() && report->second.waits &&
-           report->second.made >= known.told.granted;
+    const auto report = reports.find(member.first);
+    return report != reports.end() && report->second.waits && report->second.looked == told.look &&
+           report->second.made >= told.granted;
   });
 }
 

@@ -39,8 +39,12 @@ class StepTicketOffice {
   /// What has changed, to be told to all members; an answer of the same epoch replaces the last.
   std::vector<StepTickets> Report(int node_id, const StepReport& report, const Members& members);
   std::vector<StepTickets> MembersChanged(const Members& members);
-  /// Whether every member has made all steps of the epoch that it has tickets for, and waits for
-  /// more. A node that has not heard of rows yet that it has counts as one that waits.
+  /// Has the members look what rows of the epoch they have: more may have come since they
+  /// reported. `number` is above all earlier ones.
+  std::vector<StepTickets> Look(const std::string& queue, int epoch, int number,
+                                const Members& members);
+  /// Whether every member has looked since then, has made all steps of the epoch that it has
+  /// tickets for, and waits for more.
   bool IsDrained(const std::string& queue, int epoch, const Members& members) const;
 
  private:

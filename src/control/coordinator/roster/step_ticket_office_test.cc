@@ -76,6 +76,29 @@ TEST(StepTicketOfficeTest, AnEpochIsDrainedWhenNobodyGetsFurther) {
   EXPECT_FALSE(office.IsDrained("other", 0, kBoth));
 }
 
+TEST(StepTicketOfficeTest, AnEpochIsNotDrainedBeforeAllHaveLookedAgain) {
+  StepTicketOffice office;
+  const auto report = [&](int node_id, int looked) {
+    StepReport waits = Waits(0, 0);
+    waits.looked = looked;
+    office.Report(node_id, waits, kBoth);
+  };
+  report(0, 0);
+  report(1, 0);
+  EXPECT_TRUE(office.IsDrained("input", 0, kBoth));
+  const auto told = office.Look("input", 0, 3, kBoth);
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_EQ(told[0].look, 3);
+  EXPECT_FALSE(office.IsDrained("input", 0, kBoth)) << "rows may have come since";
+  report(1, 3);
+  EXPECT_FALSE(office.IsDrained("input", 0, kBoth));
+  report(0, 3);
+  EXPECT_TRUE(office.IsDrained("input", 0, kBoth));
+  // Of an epoch that nobody has come to.
+  EXPECT_EQ(office.Look("input", 1, 4, kBoth)[0].missing.size(), 2u);
+  EXPECT_FALSE(office.IsDrained("input", 1, kBoth));
+}
+
 TEST(StepTicketOfficeTest, NobodyWaitsForWhatANodeThatIsLostHasToMake) {
   StepTicketOffice office;
   office.Report(0, Waits(1, 1), kBoth);

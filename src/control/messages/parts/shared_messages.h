@@ -63,6 +63,8 @@ struct StepReport {
   /// Only nodes of an elastic cluster say so.
   std::int64_t made = 0;
   bool waits = false;
+  /// The last StepTickets::look that it had got when it looked what rows it has.
+  int looked = 0;
 };
 
 /// Rows of an epoch that one node passes on to another one, so that both end it with as many.
@@ -93,6 +95,8 @@ struct StepTickets {
   std::vector<RowPass> passes;
   /// Nodes that have not reported yet, for people.
   std::vector<std::string> missing;
+  /// When it grows, nodes look what rows they have, and report it with this number.
+  int look = 0;
 
   friend bool operator==(const StepTickets&, const StepTickets&) = default;
 };

@@ -42,6 +42,7 @@ void Describe(F& f, M& m) {
   f.Required("batch_rows", m.batch_rows, kSize);
   f.Optional("made", m.made, kSize);
   f.Optional("waits", m.waits);
+  f.Optional("looked", m.looked);
 }
 
 template <typename F, DescribedAs<RowPass> M>
@@ -63,6 +64,7 @@ void Describe(F& f, M& m) {
   f.Required("ending", m.ending);
   f.Required("passes", m.passes);
   f.Required("missing", m.missing);
+  f.Optional("look", m.look);
 }
 
 template <typename F, DescribedAs<NodeLeaving> M>
