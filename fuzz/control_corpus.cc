@@ -105,6 +105,40 @@ std::string Fail() {
          "x0\nx1\nx2\n";
 }
 
+/// What a member says when its generation has ended.
+GroupReady ReadyFor(int generation, bool admits) {
+  GroupReady ready;
+  ready.generation = generation;
+  ready.committed = 3;
+  ready.admits = admits;
+  return ready;
+}
+
+/// Node 3 is lost, and the others go on without it.
+std::string GoOn() {
+  std::string script = "e\n" + Begin() + "x3\n";
+  for (int node_id = 1; node_id < 3; ++node_id) {
+    script += Says(std::to_string(node_id), ReadyFor(1, false));
+  }
+  GroupReady leaves = ReadyFor(2, false);
+  leaves.leaves = true;
+  return script + Says("1", leaves) + Says("2", Done{}) + "x2\n";
+}
+
+/// Nodes 2 and 3 are lost. Another one comes in place of node 3, and the two train.
+std::string Join() {
+  Register registration;
+  registration.node_id = 3;
+  registration.host = "other";
+  registration.address = "10.0.0.9";
+  GroupReady lacks = ReadyFor(0, false);
+  lacks.committed = 0;
+  lacks.lacks = 2;
+  return "l\n" + Begin() + "x2\nx3\n" + Says("1", ReadyFor(1, true)) + "t4\n" +
+         Says("3", registration) + Says("3", lacks) + "t4\n" + Says("1", ReadyFor(2, true)) +
+         "t6\n";
+}
+
 /// A frame of a WebSocket, masked with zeros.
 std::string Frame(char opcode, std::string_view text) {
   std::string frame = {static_cast<char>(0x80 | opcode), static_cast<char>(0xfe),
@@ -141,6 +175,8 @@ std::vector<Seed> ControlSeeds() {
   seeds.push_back({"roster", "steps", Steps()});
   seeds.push_back({"roster", "end", End()});
   seeds.push_back({"roster", "failure", Fail()});
+  seeds.push_back({"roster", "elastic", GoOn()});
+  seeds.push_back({"roster", "joining", Join()});
   const std::string heartbeat = SerializeMessage(Heartbeat{});
   seeds.push_back(
       {"control_server", "agent",

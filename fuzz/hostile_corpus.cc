@@ -56,6 +56,17 @@ std::string Losing() {
          Line(Regroup{.generation = 2, .reason = "worker:2 is lost"});
 }
 
+/// What it says when others come in their place, or none can come any more.
+std::string Joining() {
+  const FormedGroup group{.generation = 3,
+                          .committed = 12,
+                          .members = {{.rank = 0, .name = "worker:0", .address = "h", .port = 1},
+                                      {.rank = 1, .name = "worker:1", .address = "h", .port = 3}},
+                          .admits = true};
+  return Line(Meet{.reason = "worker:1 waits to join"}) + Line(group) +
+         Line(NoGroup{.reason = "the cluster is stopping"});
+}
+
 void Agents(std::vector<Seed>& seeds) {
   StartNode start;
   start.job_name = "chief";
@@ -64,6 +75,7 @@ void Agents(std::vector<Seed>& seeds) {
   start.tensorboard = true;
   seeds.push_back({"agent", "before_the_start", Byte(0) + Losing()});
   seeds.push_back({"agent", "training", Byte(1) + Training() + Line(EndFeed{})});
+  seeds.push_back({"agent", "joining", Byte(1) + Losing() + Joining()});
   seeds.push_back(
       {"agent", "stop", Byte(1) + Line(Stop{.reason = "why", .grace = std::chrono::seconds(3)})});
   seeds.push_back({"agent", "refused", Byte(1) + Line(Refused{.message = "it is too late"})});
@@ -84,6 +96,7 @@ void Agents(std::vector<Seed>& seeds) {
 void Nodes(std::vector<Seed>& seeds) {
   seeds.push_back({"node_link", "training", Byte(0) + Training()});
   seeds.push_back({"node_link", "losing", Byte(1) + Losing() + Training()});
+  seeds.push_back({"node_link", "joining", Byte(0) + Losing() + Joining()});
   seeds.push_back({"node_link", "feed_ends",
                    Byte(0) + Line(Ping{}) + Line(EndFeed{}) + Line(Stop{.reason = "why"})});
 }

@@ -1,9 +1,11 @@
 // What agents say to the coordinator after their handshake, and the driver in between, against the
 // membership state machine. The input is a script, a line for each thing that happens: `0{...}` is
 // what the agent of node 0 says, `x0` the end of its connection, `d{...}` what the driver says, and
-// `t4` lets 10^4 ms pass. Whatever they say, what goes out is what the other ends can read, and
-// there is one failure and one end at most.
+// `t4` lets 10^4 ms pass. A first line `e` makes the cluster elastic; with `l` other nodes may come in
+// place of lost ones, too. Whatever they say, what goes out is what the other ends can read, there is
+// one failure and one end at most, and generations go forward.
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -45,8 +47,13 @@ void CheckReadable(const Message& message) {
   }
 }
 
+/// Whom a cluster bears the loss of.
+enum class Losses { kOneFedNode, kElastic, kElasticWithLateNodes };
+
 class Coordinator {
  public:
+  explicit Coordinator(Losses losses) : roster_(Options(losses), now_) {}
+
   void Happens(std::string_view line) {
     if (line.empty()) return;
     const char what = line[0];
@@ -67,15 +74,22 @@ class Coordinator {
   }
 
  private:
-  static RosterOptions Options() {
-    return {.cluster_id = "fuzz",
-            .roles = {{.job_name = "ps", .task_index = 0, .service = true},
-                      {.job_name = "chief", .task_index = 0},
-                      {.job_name = "worker", .task_index = 0},
-                      {.job_name = "worker", .task_index = 1}},
-            .tensorboard_node = 1,
-            .max_lost_nodes = 1,
-            .coordinator_address = "host:1"};
+  static RosterOptions Options(Losses losses) {
+    RosterOptions options{.cluster_id = "fuzz",
+                          .roles = {{.job_name = "ps", .task_index = 0, .service = true},
+                                    {.job_name = "chief", .task_index = 0},
+                                    {.job_name = "worker", .task_index = 0},
+                                    {.job_name = "worker", .task_index = 1}},
+                          .tensorboard_node = 1,
+                          .coordinator_address = "host:1"};
+    if (losses == Losses::kOneFedNode) {
+      options.max_lost_nodes = 1;
+      return options;
+    }
+    options.min_nodes = 2;
+    options.late_nodes = losses == Losses::kElasticWithLateNodes;
+    if (options.late_nodes) options.min_nodes_timeout = std::chrono::seconds(60);
+    return options;
   }
 
   void AgentSays(int node_id, std::string_view text) {
@@ -136,6 +150,9 @@ class Coordinator {
                      [&](const TellAgent& tell) {
                        std::visit([](const auto& one) { CheckReadable<AgentCommand>(one); },
                                   tell.command);
+                       if (const auto* group = std::get_if<FormedGroup>(&tell.command)) {
+                         CheckGroup(tell.node_id, *group);
+                       }
                      },
                      [&](const PublishStart&) { CheckStarts(); },
                      [&](const Disconnect&) {},
@@ -148,6 +165,18 @@ class Coordinator {
     std::visit([](const auto& one) { CheckReadable<CoordinatorEvent>(one); }, event);
     if (std::holds_alternative<ClusterFailed>(event) && ++failures_ > 1) std::abort();
     if (std::holds_alternative<Finished>(event) && ++ends_ > 1) std::abort();
+  }
+
+  /// Every member hears of the same group, it is one of it, and groups go forward.
+  void CheckGroup(int node_id, const FormedGroup& group) {
+    if (group.generation < group_.generation || group.committed < group_.committed) std::abort();
+    if (group.generation == group_.generation && group != group_) std::abort();
+    if (!std::ranges::is_sorted(group.members, std::ranges::less_equal(), &GroupMember::rank)) {
+      std::abort();
+    }
+    const int rank = node_id - 1;  // Node 0 is a parameter server.
+    if (std::ranges::count(group.members, rank, &GroupMember::rank) != 1) std::abort();
+    group_ = group;
   }
 
   void CheckStarts() {
@@ -168,17 +197,24 @@ class Coordinator {
   }
 
   Clock::TimePoint now_;
-  Roster roster_{Options(), now_};
+  Roster roster_;
   std::set<int> registered_;
+  FormedGroup group_;  ///< The last one that members were told of.
   int failures_ = 0;
   int ends_ = 0;
 };
+
+Losses LossesOf(std::string_view script) {
+  if (script.starts_with("e\n")) return Losses::kElastic;
+  if (script.starts_with("l\n")) return Losses::kElasticWithLateNodes;
+  return Losses::kOneFedNode;
+}
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string_view script(reinterpret_cast<const char*>(data), size);
-  Coordinator coordinator;
+  Coordinator coordinator(LossesOf(script));
   while (!script.empty()) {
     const std::size_t end = script.find('\n');
     coordinator.Happens(script.substr(0, end));
