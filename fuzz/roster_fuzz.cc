@@ -1,9 +1,9 @@
 // What agents say to the coordinator after their handshake, and the driver in between, against the
 // membership state machine. The input is a script, a line for each thing that happens: `0{...}` is
 // what the agent of node 0 says, `x0` the end of its connection, `d{...}` what the driver says, and
-// `t4` lets 10^4 ms pass. A first line `e` makes the cluster elastic; with `l` other nodes may come in
-// place of lost ones, too. Whatever they say, what goes out is what the other ends can read, there is
-// one failure and one end at most, and generations go forward.
+// `t4` lets 10^4 ms pass. A first line `e` makes the cluster elastic; with `l` other nodes may come
+// in place of lost ones, too. Whatever they say, what goes out is what the other ends can read,
+// there is one failure and one end at most, and generations go forward.
 
 #include <algorithm>
 #include <chrono>
