@@ -122,7 +122,7 @@ TEST(StackProfileTest, TheLargestFitsItsBound) {
     // Without room for more frames, calls of those that there are.
     const int known = i % static_cast<int>(StackProfile::kMostFrames);
     call = builder.CallOf(i % StackProfile::kMostDepth == 0 ? -1 : call, frame < 0 ? known : frame);
-    builder.AddTime(call, 3'599'999'999);
+    builder.AddTime(call, 1'799'999'999);
   }
   ASSERT_EQ(builder.profile().calls.size(), StackProfile::kMostCalls);
   const std::string text = builder.profile().Serialize();
