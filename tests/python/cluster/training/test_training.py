@@ -114,14 +114,10 @@ def count_partitions_remembered(ctx):
 
 
 class Stream:
-    """A DStream whose intervals come one after the other."""
-
-    def __init__(self, intervals):
-        self.intervals = intervals
+    """A DStream whose intervals come when a test says so."""
 
     def foreachRDD(self, feed):
-        for rdd in self.intervals:
-            feed(rdd)
+        self.feed = feed
 
 
 def test_nodes_forget_what_came_of_jobs_that_have_ended(spark, tmp_path):
@@ -129,13 +125,16 @@ def test_nodes_forget_what_came_of_jobs_that_have_ended(spark, tmp_path):
     sc = spark.sparkContext
     data = sc.parallelize(range(50), 4)
     with tfos.run(spark, count_partitions_remembered, nodes=2, args=str(tmp_path)) as cluster:
-        cluster.train(Stream([data, sc.emptyRDD(), data]))
+        stream = Stream()
+        cluster.train(stream)
+        for interval in (data, sc.emptyRDD(), data):
+            stream.feed(interval)
         with pytest.raises(SPARK_ERRORS, match="division by zero"):
             cluster.train(data.map(lambda n: n / 0))
         with pytest.raises(SPARK_ERRORS, match="division by zero"):
-            cluster.train(Stream([data.map(lambda n: n / 0)]))
+            stream.feed(data.map(lambda n: n / 0))
         cluster.train(data, epochs=2)
-        cluster.train(Stream([data]))
+        stream.feed(data)
     said = [path.read_text().split() for path in tmp_path.glob("known-*")]
     assert sum(int(rows) for rows, _ in said) == 5 * 50
     assert [known for _, known in said] == ["0", "0"]
