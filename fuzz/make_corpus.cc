@@ -153,6 +153,8 @@ void FeedFrames() {
                                {"shuffle_seed", 11},
                                {"until_read", true},
                                {"check_retries", true},
+                               {"bears_losses", false},
+                               {"repeats", false},
                                {"coordinator", {"host", 1}},
                                {"endpoints",
                                 {{{"node_id", 0},

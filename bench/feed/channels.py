@@ -124,6 +124,8 @@ class Rig:
             "shuffle_seed": 0,
             "check_retries": True,
             "until_read": False,
+            "bears_losses": False,
+            "repeats": False,
         }
 
         def run():

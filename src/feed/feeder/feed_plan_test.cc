@@ -39,6 +39,8 @@ Json PlanOf(std::string_view executors) {
                {"shuffle_seed", (1ULL << 61) + 1},
                {"until_read", true},
                {"check_retries", false},
+               {"bears_losses", true},
+               {"repeats", true},
                {"coordinator", {"host", 1}},
                {"endpoints", Json::array()}};
   for (std::uint32_t node = 0; node < executors.size(); ++node) {
@@ -88,6 +90,8 @@ TEST(FeedPlanTest, ReadsAllOfIt) {
   EXPECT_EQ(session.replay, (ReplayOptions{CachePlace::kDisk, 3, (1ULL << 61) + 1}));
   EXPECT_TRUE(session.until_read);
   EXPECT_FALSE(options->check_retries);
+  EXPECT_TRUE(options->bears_losses);
+  EXPECT_TRUE(options->repeats);
   ASSERT_EQ(options->endpoints.size(), 1u);
   EXPECT_EQ(options->endpoints[0].unix_name, "tfos-x");
   EXPECT_EQ(options->endpoints[0].host, "10.0.0.1");
@@ -151,7 +155,7 @@ TEST(FeedPlanTest, SaysWhatIsWrongWithoutTheToken) {
   };
   for (const char* name : {"feed_key", "encrypt", "pickle", "job_id", "queue", "epoch", "timeout",
                            "answer_timeout", "region_bytes", "cache", "replays", "shuffle_seed",
-                           "until_read", "check_retries", "endpoints"}) {
+                           "until_read", "check_retries", "bears_losses", "repeats", "endpoints"}) {
     Json plan = PlanOf("a");
     plan.erase(name);
     EXPECT_THAT(refused(plan), HasSubstr(name));

@@ -171,8 +171,8 @@ TEST_F(TamperedConnectionTest, BothEndsSayThatSomethingChangesBytes) {
   const Status fed = Feed(middle_man.port());
   ASSERT_FALSE(fed.ok());
   EXPECT_EQ(fed.kind(), ErrorKind::kReconnect) << "Spark feeds the partition again";
-  EXPECT_THAT(fed.ToString(), HasSubstr("what came from node 3 on host 127.0.0.1 is not what it "
-                                        "sent"));
+  EXPECT_THAT(fed.ToString(),
+              HasSubstr("data from node 3 on host 127.0.0.1 was altered in transit"));
 }
 
 TEST_F(TamperedConnectionTest, NoCutIsTakenForAnEnd) {

@@ -75,6 +75,8 @@ class Nodes:
             "shuffle_seed": 0,
             "check_retries": True,
             "until_read": False,
+            "bears_losses": False,
+            "repeats": False,
         }
         return json.dumps({**plan, **changes})
 
