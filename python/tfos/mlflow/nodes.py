@@ -13,6 +13,8 @@ from tfos.mlflow.writer import Point
 
 #: What MLflow does not take in the name of a metric.
 _NOT_OF_NAMES = re.compile(r"[^\w\-. :/]")
+#: A process that has ended has none of it, which does not belong to its curve.
+_OF_A_PROCESS = frozenset({"rss_bytes"})
 
 
 class NodeMeter:
@@ -36,6 +38,7 @@ class NodeMeter:
             points += [
                 Point(f"{name}/{_as_name(metric)}", value, number)
                 for metric, value in rates.look(node["metrics"], now).items()
+                if value or metric not in _OF_A_PROCESS
             ]
         return points
 

@@ -135,6 +135,12 @@ def test_a_node_with_nothing_new_and_a_moment_have_no_rates():
     assert meter.look([node(0, rows=150, loss=0.25)]) == [("worker_0/loss", 0.25, 0)]
 
 
+def test_a_process_that_has_ended_has_no_point_for_its_memory():
+    meter = meter_at([0.0, 10.0, 20.0])
+    assert ("worker_0/rss_bytes", 5e6, 0) in meter.look([node(0, rss_bytes=5e6)])
+    assert meter.look([node(0, rss_bytes=0)]) == []
+
+
 def test_a_node_in_place_of_a_lost_one_has_no_negative_rate():
     meter = meter_at([0.0, 10.0, 20.0, 30.0])
     meter.look([node(0, rows=100)])
