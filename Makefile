@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every target drives a tool of its own; running two at a time would only mix their output.
 .NOTPARALLEL:
-.PHONY: help demo demo-hdfs build test lint analyse sanitize sanitize-address sanitize-thread fuzz corpus format docs prose dist test-dist check-reproducible test-matrix test-backends clean
+.PHONY: help demo demo-hdfs build test test-long lint analyse sanitize sanitize-address sanitize-thread fuzz corpus format docs prose dist test-dist check-reproducible test-matrix test-backends clean
 
 export CMAKE_CXX_COMPILER_LAUNCHER := ccache
 JOBS ?= $(shell nproc)
@@ -12,11 +12,12 @@ JOBS ?= $(shell nproc)
 WHEEL ?=
 # Directory with MNIST as idx .gz files for `make demo`; empty: scikit-learn's digits.
 MNIST ?=
-# Further arguments of pytest for `make test`, such as -k NAME.
+# Further arguments of pytest for `make test` and `make test-long`, such as -k NAME.
 PYTEST_ARGS ?=
-# Most tests wait for other processes more than they compute. Each of the two has a Spark of its own.
-# A process that dies at a test would die at it again.
-PYTEST = .venv/bin/python -m pytest --numprocesses 2 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder
+# Tests wait for other processes for a part of their time, so one more of them than processors keeps
+# these busy. Each has a Spark of its own, which takes 4 GiB. A process that dies at a test would die
+# at it again.
+PYTEST = .venv/bin/python -m pytest --numprocesses $$(( $(JOBS) < 4 ? $(JOBS) + 1 : 4 )) --max-worker-restart 0 --dist loadfile --no-loadscope-reorder
 # What tools/checks/report_tests.py reads.
 RESULTS = build/test-results
 CTEST = mkdir -p $(RESULTS) && ctest --output-junit $(CURDIR)/$(RESULTS)
@@ -53,6 +54,8 @@ demo:
 	  'Training and inference on a standalone Spark cluster' '.venv/bin/python $(call DEMO,.venv)'
 else
 demo:
+	@if [ ! -f "$(WHEEL)" ]; then \
+	  echo "WHEEL=$(WHEEL): there is no such file; \`make dist\` makes wheels in dist/" >&2; exit 2; fi
 	$(CHECK_MNIST)
 	@tools/steps.sh \
 	  'Installing missing Debian packages' 'tools/install_packages.sh run' \
@@ -76,18 +79,28 @@ build: ## Build the C++ part with its tests (preset dev) and install the wheel i
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Building the wheel and the C++ tests, and installing the wheel (ccache)' 'tools/install_wheel.sh --tests'
 
-test: ## Build and run all tests: C++ (ctest), Python on real Spark clusters (pytest).
-	@tools/steps.sh \
+# What both commands of tests need to be there.
+define TEST_STEPS
 	  'Installing missing Debian packages' 'tools/install_packages.sh run build test hdfs' \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Building the wheel and the C++ tests, and installing the wheel (ccache)' 'tools/install_wheel.sh --tests' \
+	  "Fetching Hadoop's jars for tests" '.venv/bin/python tools/yarn_cluster.py' \
+	  'Fetching the connector of s3a:// for tests' '.venv/bin/python tools/s3_server.py' \
+	  'Fetching Prometheus for tests' 'tools/fetch_prometheus.sh' \
+	  "Archiving Spark's classes" '.venv/bin/python tools/archive_spark_classes.py build/spark-classes.jsa'
+endef
+
+test: ## Build and run the tests: C++ (ctest), Python on real Spark clusters (pytest) without the long ones.
+	@tools/steps.sh $(TEST_STEPS) \
 	  'Running the C++ tests' '$(CTEST)/cpp.xml --preset dev -j $$((2 * $(JOBS)))' \
 	  'Checking what the binaries show and need' '.venv/bin/python tools/checks/check_symbols.py .venv/lib/python*/site-packages/tfos/_*.so .venv/lib/python*/site-packages/tfos/bin/tfos build/dev/src/jvm/libtfos_jvm.so' \
-	  "Fetching Hadoop's jars for tests" '.venv/bin/python tools/yarn_cluster.py' \
-	  'Fetching Prometheus for tests' 'tools/fetch_prometheus.sh' \
-	  "Archiving Spark's classes" '.venv/bin/python tools/archive_spark_classes.py build/spark-classes.jsa' \
-	  'Running the Python tests' '$(PYTEST) --junitxml $(RESULTS)/python.xml tests/python $(PYTEST_ARGS)' \
+	  'Running the Python tests' '$(PYTEST) --junitxml $(RESULTS)/python.xml -m "not long" tests/python $(PYTEST_ARGS)' \
 	  'Reporting' '.venv/bin/python tools/checks/report_tests.py $(RESULTS)/cpp.xml $(RESULTS)/python.xml'
+
+test-long: ## Run the long Python tests: whole examples and walks through pages, deaths of processes and hosts.
+	@tools/steps.sh $(TEST_STEPS) \
+	  'Running the long Python tests' '$(PYTEST) --junitxml $(RESULTS)/python_long.xml -m long tests/python $(PYTEST_ARGS)' \
+	  'Reporting' '.venv/bin/python tools/checks/report_tests.py $(RESULTS)/python_long.xml'
 
 test-matrix: ## Try all versions that tfos is made for; VERSIONS=spark-3.5.7,java-21: these. Writes docs/versions.md.
 	@tools/steps.sh \

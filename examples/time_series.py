@@ -84,7 +84,7 @@ def main():
     # A shuffle of Spark makes 200 partitions. So few rows are fed faster in four.
     rows = windows(make_series(spark, options.days)).coalesce(4).cache()
     end = int(options.days * 24 * 0.8)
-    # Of the past, or the model would have seen the values that it is to forecast.
+    # Train on the past, or the model would have seen the values that it is to forecast.
     training, test = rows.where(F.col("hour") < end), rows.where(F.col("hour") >= end)
 
     arguments = {"epochs": options.epochs, "model": f"{directory}/model"}

@@ -1,5 +1,5 @@
 """What the harnesses of real daemons share (spark_cluster.py, hadoop_cluster.py,
-yarn_cluster.py)."""
+yarn_cluster.py, s3_server.py)."""
 
 import contextlib
 import ctypes

@@ -1,5 +1,5 @@
-"""What the harnesses of Hadoop's daemons share (hadoop_cluster.py, yarn_cluster.py): jars, Java,
-configuration."""
+"""What the harnesses of Hadoop's daemons share (hadoop_cluster.py, yarn_cluster.py, s3_server.py):
+jars, Java, configuration."""
 
 import contextlib
 import hashlib
@@ -19,7 +19,8 @@ from daemons import DaemonError
 
 HADOOP_VERSION = "3.5.0"
 JARS = pathlib.Path(__file__).resolve().parent.parent / "build" / "hadoop" / HADOOP_VERSION
-#: Of Maven Central: group, name, version. The last lets the daemons log.
+#: From Maven Central: group, name, version, and which of its needs to leave out ("*:*": all).
+#: The last lets the daemons log.
 ARTIFACTS = (
     ("org.apache.hadoop", "hadoop-client-minicluster", HADOOP_VERSION),
     ("org.apache.hadoop", "hadoop-client-runtime", HADOOP_VERSION),
@@ -27,7 +28,7 @@ ARTIFACTS = (
     ("org.slf4j", "slf4j-simple", "1.7.36"),
 )
 
-#: Of those and of what they need: as `sha256sum` writes it.
+#: The hashes of those and of what they need, as `sha256sum` writes them.
 _HASHES = pathlib.Path(__file__).resolve().parent / "locked" / "hadoop-jars.sha256"
 
 LOOPBACK = "127.0.0.1"
@@ -117,15 +118,23 @@ def _check_hashes(directory):
 
 def _pom(artifacts):
     dependencies = "".join(
-        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
-        f"<version>{version}</version></dependency>"
-        for group, name, version in artifacts
+        f"<dependency>{_coordinates(group, name)}<version>{version}</version>"
+        + "".join(
+            f"<exclusions><exclusion>{_coordinates(*needed.split(':'))}</exclusion></exclusions>"
+            for needed in without
+        )
+        + "</dependency>"
+        for group, name, version, *without in artifacts
     )
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
         "<groupId>tfos</groupId><artifactId>hadoop-daemons</artifactId><version>1</version>"
         f"<packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>"
     )
+
+
+def _coordinates(group, name):
+    return f"<groupId>{group}</groupId><artifactId>{name}</artifactId>"
 
 
 def write_configuration(path, properties):

@@ -33,7 +33,7 @@ FOLDERS = {
         "src/records",
         "src/tensorflow",
     ),
-    "feed": ("src/datasets", "src/feed", "src/node"),
+    "feed": ("src/datasets", "src/feed", "src/node", "src/simulation"),
     "cluster": ("src/cli", "src/collective", "src/control", "src/net", "src/parameter_server"),
 }
 #: The part that tests the Python extension instead of a folder's C++ tests.
@@ -44,11 +44,11 @@ MINUTES = {
     "analyse": 8,
     "fuzz": 9,
     "address/data": 7,
-    "address/feed": 8,
+    "address/feed": 10,
     "address/cluster": 14,
     "address/extension": 9,
     "thread/data": 5,
-    "thread/feed": 6,
+    "thread/feed": 9,
     "thread/cluster": 12,
     "thread/extension": 7,
 }

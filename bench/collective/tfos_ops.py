@@ -12,6 +12,7 @@ import contender
 import tensorflow as tf
 
 from tfos import collective
+from tfos.base import training_nodes
 
 sizes = [int(size) for size in sys.argv[1].split(",")]
 rounds, rank = int(sys.argv[2]), int(sys.argv[3])
@@ -33,7 +34,7 @@ nodes = [
     }
     for node, port in enumerate(ports)
 ]
-collective.use(
+training_nodes.use(
     nodes,
     rank,
     token,

@@ -30,7 +30,7 @@ FEATURES = 784
 #: Rows of a batch, and of a chunk: 1 MiB of features.
 BATCH = 334
 BATCH_BYTES = BATCH * FEATURES * 4
-#: Of a pass.
+#: The batches of a pass.
 BATCHES = 1000
 #: Batches that are taken before the clock is started.
 WARM_UP = 10
@@ -172,7 +172,7 @@ class Measured(NamedTuple):
 
 
 def timed(loop, dataset, batches=BATCHES):
-    """Of a pass over the dataset, which has so many batches."""
+    """Measures a pass over the dataset, which has so many batches."""
     iterator = iter(dataset)
     loop(iterator, WARM_UP)
     batches -= WARM_UP

@@ -40,11 +40,11 @@ CASES = {
     "ints": (2_000_000, 0.85, "int"),
     "echo": (200_000, 0.6, "array of 784 float, int (DataFrame), echoed"),
 }
-#: Of the JVM feeder to Python workers.
+#: The ratio of the JVM feeder to Python workers.
 JVM_RATIO = 2
-#: Of tfos to tensorflowonspark 2.2.5, and how many rows are practical with that.
+#: The ratio of tfos to tensorflowonspark 2.2.5, and how many rows are practical with that.
 RIVAL_RATIO, RIVAL_ROWS = 15, 20_000
-#: Of what is echoed.
+#: The queue of what is echoed.
 ECHO_QUEUE = "validation"
 
 

@@ -32,7 +32,7 @@ def map_fun(args, ctx):
     )
 
     def batches():
-        """Of this worker's share of the files."""
+        """The batches of this worker's share of the files."""
         for _ in range(args.epochs if args.mode == "train" else 1):
             for file in ctx.node.files(args.images):
                 rows = pa.Table.from_batches(records.read(file, schema), schema)

@@ -11,7 +11,7 @@ from tfos.errors import BadInputError
 
 from . import TFSparkNode, reservation
 
-#: Of a GPU for each node, where this module is imported through a package that says so
+#: The share of a GPU for each node, where this module is imported through a package that says so
 #: (``tensorflowonspark_gpu10p``).
 _GPU_FRACTION = getattr(importlib.import_module(__package__), "GPU_FRACTION", None)
 
@@ -73,9 +73,9 @@ def run(
         driver_parameter_servers=driver_ps_nodes,
         registration_timeout=reservation_timeout,
         queues=tuple(queues),
-        hold_port=not release_port,
     )
-    cluster = start.start(sc, TFSparkNode.Program(map_fun), request, settings)
+    program = TFSparkNode.Program(map_fun, release_port)
+    cluster = start.start(sc, program, request, settings)
     return TFCluster(cluster, input_mode, queues, release_port)
 
 
@@ -117,8 +117,7 @@ class TFCluster:
         """For programs of ``reserve``. What ``run`` returned has been started by ``run``."""
         raise BadInputError(
             "the nodes of this cluster run their program already: TFCluster.run has "
-            "started them. Leave "
-            "start away, or call TFCluster.reserve instead of run"
+            "started them. Don't call start, or use TFCluster.reserve instead of run"
         )
 
     def train(self, dataRDD, num_epochs=0, feed_timeout=600, qname="input"):

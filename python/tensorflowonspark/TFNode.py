@@ -13,7 +13,7 @@ from tfos.node import internals, tensorflow_server
 
 logger = logging.getLogger(__name__)
 
-#: Of a GPU's memory for each node, where this module is imported through a package that says so.
+#: Each node's share of a GPU's memory, if this module is imported through a package that sets it.
 _GPU_FRACTION = getattr(importlib.import_module(__package__), "GPU_FRACTION", 0.0)
 
 

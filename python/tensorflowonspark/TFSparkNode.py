@@ -92,12 +92,16 @@ class TFNodeContext:
 
 
 class Program:
-    """A ``map_fun(args, ctx)`` as the ``main(node)`` of ``tfos.run``. Pickled to the nodes."""
+    """A ``map_fun(args, ctx)`` as the ``main(node)`` of ``tfos.run``. Pickled to the nodes. Without
+    ``release_port`` the node's port is held until the program releases it."""
 
-    def __init__(self, map_fun):
+    def __init__(self, map_fun, release_port=True):
         self._map_fun = map_fun
+        self._release_port = release_port
 
     def __call__(self, node):
+        if not self._release_port:
+            internals.hold_port(node)
         use_argv(node.args)
         self._map_fun(node.args, TFNodeContext.of(node))
 

@@ -61,7 +61,7 @@ class State:
         for name, value in values.items():
             if name.startswith("_") or hasattr(type(self), name):
                 raise BadInputError(
-                    f"a State can't call a part of it {name!r}: choose another name"
+                    f"a part of a State can't be named {name!r}: choose another name"
                 )
             if _has_variables(name, value):
                 self._parts[name] = value
@@ -94,7 +94,8 @@ class State:
         if self._is_open:
             raise BadInputError("this State is in use: leave its `with` block first")
         group = collective.group()
-        self._lets_in = lets_in()
+        # Where Spark feeds the nodes, others join between the epochs of ``fit`` only.
+        self._lets_in = lets_in() and group.feed is None
         values = pickle.loads(self._share().rest)
         for name in self._plain:
             super().__setattr__(name, pickle.loads(values[name]))

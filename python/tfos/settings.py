@@ -69,7 +69,7 @@ SETTINGS: tuple[Setting, ...] = (
         "",
         "",
         "what Prometheus sends to read the metrics, 16 characters or more; empty: "
-        "cluster.auth_header() has a new one for each cluster",
+        "cluster.metrics_header() has a new one for each cluster",
         form="token",
     ),
     Setting(
@@ -159,17 +159,18 @@ SETTINGS: tuple[Setting, ...] = (
         bool,
         True,
         "",
-        "with nodes=(least, most) and input mode tensorflow: nodes may join training that has "
-        "begun, in place of lost ones or because they come late; false: all begin together, and "
-        "lost ones stay away",
+        "native parameter servers that are lost come again. With nodes=(least, most), nodes may "
+        "join training that has begun, in place of lost ones or because they come late. false: "
+        "all begin together, and lost ones stay away",
     ),
     Setting(
         "minNodes.timeout",
         float,
         300.0,
         "seconds",
-        "with nodes=(least, most): how long the nodes that are left wait for others when they are "
-        "fewer than the least number; then the cluster fails. 0, or without lateNodes: at once",
+        "how long nodes wait for a lost parameter server to come again. With nodes=(least, most), "
+        "also for other nodes when they are fewer than the least number. Then the cluster fails. "
+        "0, or without lateNodes: at once",
         maximum=24 * 3600,
     ),
     Setting(
@@ -318,7 +319,11 @@ SETTINGS: tuple[Setting, ...] = (
         choices=LOG_LEVELS,
     ),
     Setting(
-        "progress", bool, True, "", "print a line about the nodes to standard error while waiting"
+        "progress",
+        bool,
+        True,
+        "",
+        "show the nodes while waiting: a line on standard error, or a view in a notebook's cell",
     ),
     Setting(
         "logs",

@@ -11,9 +11,9 @@
 
 #include "base/logging.h"
 #include "control/agent/agent.h"
-#include "control/agent/child/executor_log.h"
 #include "control/host/executor_process.h"
 #include "control/host/gpu_lease.h"
+#include "control/host/streams/non_blocking_twin.h"
 
 namespace tfos::cli {
 namespace {

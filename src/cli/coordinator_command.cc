@@ -11,6 +11,7 @@
 #include "base/process/unique_fd.h"
 #include "control/coordinator/coordinator.h"
 #include "control/host/clusters/cluster_file.h"
+#include "control/host/streams/non_blocking_twin.h"
 #include "tfos/status.h"
 
 namespace tfos::cli {
@@ -19,6 +20,10 @@ namespace {
 int RunCoordinator() {
   SetUpLogging("coordinator", "INFO");
   ::signal(SIGPIPE, SIG_IGN);
+  // A driver's terminal that takes nothing must not hold up the cluster.
+  if (Status twin = control::StopWaitingForReadersOfStandardError(); !twin.ok()) {
+    LogWarning("log lines wait for their reader: {}", twin.ToString());
+  }
   if (Status raised = RaiseDescriptorLimit(); !raised.ok()) {
     LogWarning("keeping the limit of open files: {}", raised.ToString());
   }

@@ -25,7 +25,7 @@
 #include "base/process/unique_fd.h"
 #include "base/thread/guarded.h"
 #include "base/thread/thread.h"
-#include "control/link/node_link.h"
+#include "control/link/node/node_link.h"
 #include "control/messages/node_messages.h"
 #include "control/messages/parts/bootstrap_parts.h"
 #include "control/messages/parts/message_text.h"
@@ -98,12 +98,15 @@ std::string Metrics(const ServerCounters& counters) {
 Status ServeAsNode(control::NodeLink& link, const control::NodeBootstrap& node, int signals) {
   TFOS_ASSIGN_OR_RETURN(const net::Encryption encryption, net::EncryptionFromWord(node.encrypt));
   const auto number = static_cast<std::uint32_t>(node.task_index);
-  parameter_server::ServerOptions options{
-      .key = node.keys.parameters,
-      .number = number,
-      .listener = UniqueFd(node.tensor_port_fd),
-      .local_name = parameter_server::LocalName(node.keys.parameters, node.cluster_id, number),
-      .encryption = encryption};
+  UniqueFd listener(node.tensor_port_fd);
+  TFOS_ASSIGN_OR_RETURN(const std::uint16_t port, net::LocalPort(listener.get()));
+  parameter_server::ServerOptions options{.key = node.keys.parameters,
+                                          .number = number,
+                                          .listener = std::move(listener),
+                                          .local_name = parameter_server::LocalName(
+                                              node.keys.parameters, node.cluster_id, number, port),
+                                          .encryption = encryption,
+                                          .returns = node.joins};
   TFOS_ASSIGN_OR_RETURN(auto created, Server::Create(std::move(options)));
   // The link outlives this function, and asks for the counters until it ends.
   const std::shared_ptr<Server> server = std::move(created);
@@ -158,7 +161,7 @@ Result<std::unique_ptr<Server>> ServerAsTold(const std::string& line, std::uint1
   return Server::Create(
       {.key = key,
        .listener = std::move(listener.fd),
-       .local_name = parameter_server::LocalName(key, told["id"].get<std::string>(), 0),
+       .local_name = parameter_server::LocalName(key, told["id"].get<std::string>(), 0, port),
        .encryption = encryption});
 }
 

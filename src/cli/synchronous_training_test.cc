@@ -24,11 +24,12 @@
 #include <vector>
 
 #include "base/format.h"
-#include "control/coordinator/roster/step_ticket_office.h"
+#include "control/coordinator/roster/offices/step_ticket_office.h"
 #include "feed/feeder/client/feed_client.h"
 #include "feed/feeder/pass_rows.h"
-#include "feed/read/synchronous_batches.h"
+#include "feed/read/steps/synchronous_batches.h"
 #include "feed/read/test_chunks.h"
+#include "node/step_messages.h"
 
 namespace tfos {
 namespace {
@@ -38,7 +39,7 @@ using namespace std::chrono_literals;
 constexpr auto kLong = 60s;
 constexpr int kCases = 150;
 
-/// Of so many pieces of rows that a node passes on the first try fails, where the way is rough.
+/// For how many pieces of rows that a node passes on the first try fails, where the way is rough.
 constexpr std::uint64_t kRough = 3;
 
 /// What is between the agents and the coordinator, without the network. With a rough way some tries
@@ -47,7 +48,7 @@ constexpr std::uint64_t kRough = 3;
 /// had arrived nobody could say.
 class Office {
  public:
-  Office(std::vector<feed::StepTickets*> nodes, std::vector<feed::Endpoint> endpoints,
+  Office(std::vector<feed::StepDesk*> nodes, std::vector<feed::Endpoint> endpoints,
          const Secret& token, std::uint32_t epochs, bool rough)
       : nodes_(std::move(nodes)), endpoints_(std::move(endpoints)) {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
@@ -68,16 +69,7 @@ class Office {
           });
       nodes_[i]->SetSender([this, id](const feed::StepReport& report) {
         const std::lock_guard lock(mutex_);
-        Tell(office_.Report(id,
-                            {.queue = report.queue,
-                             .epoch = static_cast<int>(report.epoch),
-                             .full_batches = static_cast<std::int64_t>(report.full_batches),
-                             .ended = report.ended,
-                             .batches = static_cast<std::int64_t>(report.batches),
-                             .rows = static_cast<std::int64_t>(report.rows),
-                             .passable_rows = static_cast<std::int64_t>(report.passable_rows),
-                             .batch_rows = static_cast<std::int64_t>(report.batch_rows)},
-                            members_));
+        Tell(office_.Report(id, node::MessageOf(report), members_));
         return Status::Ok();
       });
     }
@@ -92,22 +84,10 @@ class Office {
  private:
   void Tell(const std::vector<control::StepTickets>& changed) {
     for (const control::StepTickets& tickets : changed) {
-      std::vector<feed::RowPass> passes;
-      for (const control::RowPass& pass : tickets.passes) {
-        passes.push_back({.from = static_cast<std::uint32_t>(pass.from),
-                          .rows = static_cast<std::uint64_t>(pass.rows),
-                          .to = endpoints_[static_cast<std::size_t>(pass.to)]});
-      }
+      feed::StepGrant grant = node::GrantOf(tickets);
+      for (feed::RowPass& pass : grant.passes) pass.to = endpoints_[pass.to.node_id];
       for (const auto& [id, name] : members_) {
-        nodes_[static_cast<std::size_t>(id)]->OnGrant(
-            {.queue = tickets.queue,
-             .epoch = static_cast<std::uint32_t>(tickets.epoch),
-             .granted = static_cast<std::uint64_t>(tickets.granted),
-             .final = tickets.final,
-             .longest = static_cast<std::uint64_t>(tickets.longest),
-             .ending = tickets.ending,
-             .passes = passes,
-             .missing = tickets.missing});
+        nodes_[static_cast<std::size_t>(id)]->OnGrant(grant);
       }
     }
   }
@@ -115,7 +95,7 @@ class Office {
   std::mutex mutex_;
   control::StepTicketOffice office_;
   control::StepTicketOffice::Members members_;
-  std::vector<feed::StepTickets*> nodes_;
+  std::vector<feed::StepDesk*> nodes_;
   std::vector<feed::Endpoint> endpoints_;
 };
 
@@ -226,8 +206,8 @@ TEST_P(SynchronousTrainingTest, NodesEndEpochsTogether) {
   const Case given = MakeCase(static_cast<std::uint64_t>(GetParam()));
   const std::size_t nodes = given.rows.size();
   std::vector<std::unique_ptr<feed::FeedServer>> servers;
-  std::vector<std::unique_ptr<feed::StepTickets>> tickets;
-  std::vector<feed::StepTickets*> borrowed;
+  std::vector<std::unique_ptr<feed::StepDesk>> tickets;
+  std::vector<feed::StepDesk*> borrowed;
   for (std::size_t i = 0; i < nodes; ++i) {
     auto server = feed::FeedServer::Start({.node_id = static_cast<std::uint32_t>(i),
                                            .key = key_,
@@ -235,7 +215,7 @@ TEST_P(SynchronousTrainingTest, NodesEndEpochsTogether) {
                                            .bind_address = ""});
     ASSERT_TRUE(server.ok()) << server.status().DebugString();
     servers.push_back(std::move(*server));
-    tickets.push_back(std::make_unique<feed::StepTickets>());
+    tickets.push_back(std::make_unique<feed::StepDesk>());
     borrowed.push_back(tickets.back().get());
   }
   std::vector<feed::Endpoint> endpoints;

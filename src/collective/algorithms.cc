@@ -80,7 +80,7 @@ Status AllReduceByHalving(Team& team, DType dtype, std::span<std::byte> data) {
   const auto pieces = [&](std::uint32_t first, std::uint32_t count) {
     return data.subspan(begins[first], begins[first + count] - begins[first]);
   };
-  // Of the pieces that this member still sums up, it leaves half to a partner at a time.
+  // Each round leaves half of the pieces that this member still sums up to a partner.
   for (std::uint32_t half = team.size() / 2; half > 0; half /= 2) {
     const std::uint32_t partner = team.rank() ^ half;
     TFOS_RETURN_IF_ERROR(team.Move({.to = partner,

@@ -48,6 +48,8 @@ class Group {
   std::uint32_t rank() const { return rank_; }
   /// How many members there are now; 0 as long as this one has not come in.
   std::uint32_t size() const { return size_; }
+  /// Their ranks, in ascending order.
+  std::vector<std::uint32_t> ranks() const;
 
   // How members of an elastic group let newcomers in (docs/formats/generations.md, "Joining").
 
@@ -61,6 +63,11 @@ class Group {
   /// For a member that joins: returns when the others have let it in. Until then it can do nothing
   /// with them: other calls are bad input, and leave everything as it is.
   Status ComeIn();
+  /// For a member that waits for something else, such as rows that the others may bring: gives up a
+  /// generation of which nothing can end any more, and has the next one. Otherwise they would wait
+  /// for its next call, and it for them. Returns at once as long as a call is under way. A failure
+  /// is what the next call returns.
+  void FollowOthers();
   /// Returns when everybody has called it. From then on this member has the state.
   Status Settle();
   /// Whether it has the state of those that train: from the beginning, unless it joins.
@@ -104,6 +111,9 @@ class Group {
   /// begun them. Threads: also while a call is under way.
   Clock::Duration busy() const { return Clock::Duration(busy_.load()); }
   Clock::Duration waited() const { return Clock::Duration(waited_.load()); }
+  /// How many bytes of tensors they summed up, sent and gathered; of those that failed none.
+  /// Threads: as above.
+  std::uint64_t bytes() const { return bytes_.load(); }
 
  private:
   explicit Group(GroupOptions options);
@@ -145,6 +155,7 @@ class Group {
   std::atomic<std::uint32_t> size_ = 0;
   std::atomic<Clock::Duration::rep> busy_ = 0;
   std::atomic<Clock::Duration::rep> waited_ = 0;
+  std::atomic<std::uint64_t> bytes_ = 0;
   std::atomic<bool> in_steps_ = false;
   std::atomic<bool> has_state_;
 
@@ -164,9 +175,12 @@ class Group {
   std::unique_ptr<Timeline> timeline_ TFOS_GUARDED_BY(mutex_);  ///< Null if none is wanted.
   Timeline::Event event_ TFOS_GUARDED_BY(mutex_);  ///< The operation that was begun last.
   Clock::TimePoint event_begin_ TFOS_GUARDED_BY(mutex_);
+  std::uint64_t event_bytes_ TFOS_GUARDED_BY(mutex_) = 0;
 
-  mutable Mutex transport_mutex_;
-  std::string transport_ TFOS_GUARDED_BY(transport_mutex_);
+  // For those who ask while a call is under way.
+  mutable Mutex shown_mutex_;
+  std::string transport_ TFOS_GUARDED_BY(shown_mutex_);
+  std::vector<std::uint32_t> shown_ranks_ TFOS_GUARDED_BY(shown_mutex_);
 };
 
 /// The operations of a Group while it does a transaction. See there.

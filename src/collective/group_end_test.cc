@@ -87,6 +87,7 @@ class Output {
   FILE* from_ = nullptr;
 };
 
+// Covers: node frozen / training
 TEST_P(TransportTest, AStallNamesWhoIsWaitedForAndWhatIsMissing) {
   std::vector<GroupOptions> options = Make(4);
   for (GroupOptions& one : options) one.stall_after = std::chrono::milliseconds(300);
@@ -110,6 +111,7 @@ TEST_P(TransportTest, AStallNamesWhoIsWaitedForAndWhatIsMissing) {
   reader.join();
 }
 
+// Covers: node killed / training
 TEST_P(TransportTest, AKilledProcessIsNamedByAll) {
   for (std::uint32_t victim = 0; victim < 4; ++victim) {
     std::vector<GroupOptions> options = Make(4);

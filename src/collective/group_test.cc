@@ -211,12 +211,16 @@ TEST_P(TransportTest, NobodyLeavesBeforeAllHaveCome) {
 TEST_P(TransportTest, KnowsWhatItsOperationsTook) {
   RunMembers(Make(2), [](Group& group) {
     EXPECT_EQ(group.busy(), Clock::Duration::zero());
+    EXPECT_EQ(group.bytes(), 0);
     std::vector<float> values(100'000, 1.0F);
     ASSERT_TRUE(group.AllReduce(DType::kFloat32, Bytes(values), "sum").ok());
     const Clock::Duration first = group.busy();
     EXPECT_GT(first, Clock::Duration::zero());
     ASSERT_TRUE(group.AllReduce(DType::kFloat32, Bytes(values), "sum").ok());
     EXPECT_GT(group.busy(), first);
+    EXPECT_EQ(group.bytes(), 2 * sizeof(float) * values.size());
+    ASSERT_TRUE(group.Barrier("of no tensors").ok());
+    EXPECT_EQ(group.bytes(), 2 * sizeof(float) * values.size());
     EXPECT_LE(group.waited(), group.busy());
   });
 }

@@ -215,7 +215,7 @@ Status CheckBatchType(const BatchColumnType& wanted, const chunk::ColumnView& co
   const BatchColumnType actual = BatchTypeOf(wanted.name, column);
   const bool same = wanted.encoding == actual.encoding && wanted.dtype == actual.dtype &&
                     wanted.shape == actual.shape;
-  // Of the same elements, in lists of which there may be longer ones.
+  // Both hold lists of the same elements, and other lists may be longer.
   const bool of_lists = wanted.dtype == actual.dtype &&
                         AsRagged(wanted.encoding) == AsRagged(actual.encoding) &&
                         (IsRagged(actual.encoding) || actual.shape.size() == 1);

@@ -62,7 +62,7 @@ struct ColumnPart {
   const chunk::ColumnView* column = nullptr;
   std::uint64_t first = 0;
   std::uint64_t count = 0;
-  /// Of the column, if it may be handed out; null: copy.
+  /// The memory of the column, if it may be handed out; null: copy.
   std::shared_ptr<const void> memory = {};
 };
 

@@ -13,7 +13,7 @@
 #include "base/thread/guarded.h"
 #include "datasets/batch_storage.h"
 #include "datasets/row_converter.h"
-#include "feed/read/pass_tracker.h"
+#include "feed/read/steps/pass_tracker.h"
 
 namespace tfos::datasets {
 namespace {
@@ -118,6 +118,7 @@ struct BatchSource::Reading {
   }
 
   Status CheckOpen() const {
+    if (!closed) feed->WhileWaiting();
     return closed ? Status(ErrorKind::kRetryLater, "the feed was closed") : Status::Ok();
   }
 };
@@ -165,6 +166,8 @@ BatchSource::BatchSource(std::shared_ptr<node::NodeFeed> feed, const std::string
     : reading_(std::make_shared<Reading>(std::move(feed), queue)) {}
 
 feed::BatchReader& BatchSource::reader() { return reading_->reader; }
+
+Status BatchSource::TellEpoch(const Wait& turn) { return reading_->batches.TellEpoch(turn); }
 
 void BatchSource::CountBatch(std::uint64_t rows) { reading_->feed->CountBatch(rows); }
 

@@ -8,7 +8,7 @@
 
 #include "base/thread/mutex.h"
 #include "feed/read/batch_reader.h"
-#include "feed/read/synchronous_batches.h"
+#include "feed/read/steps/synchronous_batches.h"
 #include "node/node_feed.h"
 #include "tensorflow/ops/batch_source_table.h"
 
@@ -27,6 +27,8 @@ class BatchSource {
 
   feed::BatchReader& reader();
   void CountBatch(std::uint64_t rows);
+  /// As SynchronousBatches has it.
+  Status TellEpoch(const Wait& turn);
 
   /// A dataset of these batches; the caller releases its context. With kPad each batch has one
   /// tensor more, the last: float32[rows], 1 for a row that was fed, else 0.

@@ -102,6 +102,11 @@ TEST_F(BatchSourceTest, AnExceptionIsTheFailureThatItIs) {
   EXPECT_THAT(message, HasSubstr("bad variant access"));
 }
 
+TEST_F(BatchSourceTest, WhoWaitsForRowsDoesMeanwhileWhatOthersMayWaitFor) {
+  feed_->SetWhileWaiting([this] { feed_->server().EndFeed(); });
+  EXPECT_EQ(Next().first, tensorflow::kTfOutOfRange);
+}
+
 TEST_F(BatchSourceTest, AnExceptionWhileAnOpAwaitsIsWhatNextSays) {
   FeedPickle();
   while (registered.await(registered.context) != 0) {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -22,7 +23,7 @@ namespace {
 using collective::DType;
 using collective::Exchanged;
 
-/// Of a TF_DataType of tensorflow/c/tf_datatype.h.
+/// The element type for a TF_DataType of tensorflow/c/tf_datatype.h.
 std::optional<DType> DTypeOf(std::int32_t tf_data_type) {
   switch (tf_data_type) {
     case tensorflow::kTfFloat:
@@ -147,12 +148,20 @@ Result<std::unique_ptr<TensorGroup>> TensorGroup::Join(collective::GroupOptions 
 }
 
 TensorGroup::~TensorGroup() {
+  if (feed_ != nullptr) feed_->SetWhileWaiting({});
   if (remove_ != nullptr) remove_(handle_);
   group().Close("its program has left the group");
   Shared::Release(shared_);
 }
 
 collective::Group& TensorGroup::group() const { return *shared_->group; }
+
+void TensorGroup::FollowOthersWhileWaiting(std::shared_ptr<node::NodeFeed> feed) {
+  Shared::Retain(shared_);
+  const std::shared_ptr<Shared> shared(shared_, &Shared::Release);
+  feed_ = std::move(feed);
+  feed_->SetWhileWaiting([shared] { shared->group->FollowOthers(); });
+}
 
 Result<std::int64_t> TensorGroup::Register(tfos_register_group_function add,
                                            tfos_unregister_group_function remove) {

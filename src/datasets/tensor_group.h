@@ -6,6 +6,7 @@
 #include <string>
 
 #include "collective/group.h"
+#include "node/node_feed.h"
 #include "tensorflow/ops/tensor_group_table.h"
 
 namespace tfos::datasets {
@@ -24,6 +25,9 @@ class TensorGroup {
 
   collective::Group& group() const;
 
+  /// While a reader of the feed waits, the group goes on with the others (Group::FollowOthers).
+  void FollowOthersWhileWaiting(std::shared_ptr<node::NodeFeed> feed);
+
   /// Registers the group with the ops library, once, and returns its handle.
   ///   kUnsupported  the library is of another version
   Result<std::int64_t> Register(tfos_register_group_function add,
@@ -34,7 +38,8 @@ class TensorGroup {
 
   explicit TensorGroup(Shared* shared) : shared_(shared) {}
 
-  Shared* const shared_;  ///< Counts its references, of which one is this.
+  Shared* const shared_;                  ///< Counts its references, of which one is this.
+  std::shared_ptr<node::NodeFeed> feed_;  ///< That it follows for; null: none.
   std::int64_t handle_ = 0;
   tfos_unregister_group_function remove_ = nullptr;
 };

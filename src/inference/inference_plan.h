@@ -50,7 +50,7 @@ struct InferencePlan {
   std::vector<std::string> columns;  ///< That are needed; record batches have exactly these.
   std::vector<PlannedInput> inputs;
   std::vector<PlannedOutput> outputs;
-  /// So many rows each time, as the signature has them; none: any.
+  /// How many rows each call must have, as the signature says; none: any number.
   std::optional<std::uint64_t> fixed_rows;
 
   /// `table` is the struct of the columns that there are. kBadInput when they do not fit: the

@@ -23,7 +23,7 @@ class JavaReference {
   JavaReference& operator=(const JavaReference&) = delete;
 
   jobject get() const { return object_; }
-  /// Of the thread that asks.
+  /// The JNI environment of the thread that asks.
   JNIEnv* java() const;
 
  private:

@@ -43,7 +43,7 @@ struct Runner {
   arrow::Field columns;
 };
 
-/// Of a JSON list.
+/// The texts of a JSON list.
 std::vector<std::string> TextsOf(JNIEnv* java, jstring list) {
   return json::parse(TextOf(java, list)).get<std::vector<std::string>>();
 }

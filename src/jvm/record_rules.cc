@@ -2,8 +2,11 @@
 
 #include <jni.h>
 
+#include <cstdint>
+
 #include "hadoop/java/jvm.h"
 #include "jvm/java_call.h"
+#include "records/framing/record_reader.h"
 #include "records/schema/record_options.h"
 #include "records/schema/spark_columns.h"
 
@@ -45,6 +48,59 @@ JNIEXPORT jstring JNICALL Java_tfos_internal_records_RecordRules_suffixOf(JNIEnv
   return Enter(java, [&]() -> Result<jstring> {
     TFOS_ASSIGN_OR_RETURN(const auto kind, records::CompressionFrom(TextOf(java, compression)));
     return ToJava(java, records::SuffixOf(kind));
+  });
+}
+
+JNIEXPORT jstring JNICALL Java_tfos_internal_records_RecordRules_mode(JNIEnv* java, jclass /*type*/,
+                                                                      jstring option) {
+  return Enter(java, [&]() -> Result<jstring> {
+    TFOS_ASSIGN_OR_RETURN(const auto mode, records::ModeNamed(TextOf(java, option)));
+    return ToJava(java, mode);
+  });
+}
+
+JNIEXPORT void JNICALL Java_tfos_internal_records_RecordRules_checkValidation(JNIEnv* java,
+                                                                              jclass /*type*/,
+                                                                              jstring option) {
+  Enter(java, [&]() -> Status { return records::ValidationFrom(TextOf(java, option)).status(); });
+}
+
+JNIEXPORT jboolean JNICALL Java_tfos_internal_records_RecordRules_flag(JNIEnv* java,
+                                                                       jclass /*type*/,
+                                                                       jstring name,
+                                                                       jstring value) {
+  return Enter(java, [&]() -> Result<jboolean> {
+    TFOS_ASSIGN_OR_RETURN(const bool flag,
+                          records::FlagOf(TextOf(java, name), TextOf(java, value)));
+    return static_cast<jboolean>(flag ? JNI_TRUE : JNI_FALSE);
+  });
+}
+
+JNIEXPORT jlong JNICALL Java_tfos_internal_records_RecordRules_count(JNIEnv* java, jclass /*type*/,
+                                                                     jstring name, jstring value) {
+  return Enter(java, [&]() -> Result<jlong> {
+    TFOS_ASSIGN_OR_RETURN(const std::int64_t count,
+                          records::CountOf(TextOf(java, name), TextOf(java, value)));
+    return static_cast<jlong>(count);
+  });
+}
+
+JNIEXPORT jint JNICALL Java_tfos_internal_records_RecordRules_compressionLevel(JNIEnv* java,
+                                                                               jclass /*type*/,
+                                                                               jstring value) {
+  return Enter(java, [&]() -> Result<jint> {
+    TFOS_ASSIGN_OR_RETURN(const int level, records::CompressionLevelOf(TextOf(java, value)));
+    return static_cast<jint>(level);
+  });
+}
+
+JNIEXPORT void JNICALL Java_tfos_internal_records_RecordRules_checkIndex(JNIEnv* java,
+                                                                         jclass /*type*/,
+                                                                         jboolean index,
+                                                                         jstring compression) {
+  Enter(java, [&]() -> Status {
+    TFOS_ASSIGN_OR_RETURN(const auto kind, records::CompressionFrom(TextOf(java, compression)));
+    return records::CheckIndex(index == JNI_TRUE, kind);
   });
 }
 

@@ -17,17 +17,6 @@ namespace {
 constexpr int kBacklog = 1024;
 constexpr int kSocketFlags = SOCK_NONBLOCK | SOCK_CLOEXEC;
 
-Result<std::uint16_t> LocalPort(int fd) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof(address);
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    return Status::FromErrno(errno, "ask for the port that was bound");
-  }
-  return address.ss_family == AF_INET6
-             ? ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port)
-             : ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
-}
-
 bool SetOption(int fd, int level, int option, int value) {
   return ::setsockopt(fd, level, option, &value, sizeof(value)) == 0;
 }
@@ -67,6 +56,17 @@ bool BindPastTimeWait(int fd, int family, std::uint16_t port) {
 }
 
 }  // namespace
+
+Result<std::uint16_t> LocalPort(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    return Status::FromErrno(errno, "ask for the port that was bound");
+  }
+  return address.ss_family == AF_INET6
+             ? ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port)
+             : ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
+}
 
 Result<UniqueFd> ListenUnix(std::string_view name) {
   TFOS_ASSIGN_OR_RETURN(const UnixAddress address, AbstractAddress(name));

@@ -20,6 +20,9 @@ struct TcpListener {
   std::uint16_t port = 0;
 };
 
+/// The port that a TCP socket is bound to.
+Result<std::uint16_t> LocalPort(int fd);
+
 /// Listens on the first free port of [first, last] at a numeric `address`.
 Result<TcpListener> ListenTcp(const std::string& address, std::uint16_t first, std::uint16_t last);
 

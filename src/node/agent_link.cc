@@ -1,8 +1,10 @@
 #include "node/agent_link.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -10,10 +12,11 @@
 #include "base/logging.h"
 #include "base/thread/mutex.h"
 #include "base/time/deadline.h"
-#include "control/messages/leaving_nodes.h"
+#include "control/messages/node_notices.h"
 #include "control/messages/parts/metric_names.h"
 #include "feed/feeder/feed_plan.h"
 #include "feed/feeder/pass_rows.h"
+#include "node/step_messages.h"
 
 namespace tfos::node {
 namespace {
@@ -69,9 +72,11 @@ struct AgentLink::State {
   Mutex mutex;
   std::shared_ptr<NodeFeed> feed TFOS_GUARDED_BY(mutex);
   bool feed_ended TFOS_GUARDED_BY(mutex) = false;
+  std::map<std::string, std::uint32_t> ended_epochs
+      TFOS_GUARDED_BY(mutex);  ///< By queue, the last.
   bool said_renamed TFOS_GUARDED_BY(mutex) = false;
   std::string renamed TFOS_GUARDED_BY(mutex);  ///< The metric that the log has yet to name.
-  control::LeavingNodes leaving TFOS_GUARDED_BY(mutex);
+  control::NodeNotices notices TFOS_GUARDED_BY(mutex);
   json program_metrics TFOS_GUARDED_BY(mutex) = json::object();
   std::string reported TFOS_GUARDED_BY(mutex);
   std::shared_ptr<Generations> generations;  // From before the link starts.
@@ -97,10 +102,19 @@ struct AgentLink::State {
     {
       const MutexLock lock(mutex);
       if (const auto* notice = std::get_if<control::NodeLeaving>(&command)) {
-        leaving.Add(*notice);
+        notices.Add(*notice);
         return;
       }
+      if (const auto* notice = std::get_if<control::NodeMoved>(&command)) {
+        notices.Add(*notice);
+        return;
+      }
+      // A node that comes late may hear of its feeds' ends before it has made the feeds.
       if (std::holds_alternative<control::EndFeed>(command)) feed_ended = true;
+      if (const auto* ended = std::get_if<control::EndEpoch>(&command)) {
+        std::uint32_t& last = ended_epochs[ended->queue];
+        last = std::max(last, static_cast<std::uint32_t>(ended->epoch));
+      }
       told = feed;
     }
     if (told) TellFeed(*told, command);
@@ -126,24 +140,7 @@ struct AgentLink::State {
       }
       feed.server().EndJob(*job);
     } else if (const auto* tickets = std::get_if<control::StepTickets>(&command)) {
-      std::vector<feed::RowPass> passes;
-      for (const control::RowPass& pass : tickets->passes) {
-        passes.push_back({.from = static_cast<std::uint32_t>(pass.from),
-                          .rows = static_cast<std::uint64_t>(pass.rows),
-                          .to = {.unix_name = pass.feed.socket,
-                                 .host = pass.address,
-                                 .port = static_cast<std::uint16_t>(pass.feed.port),
-                                 .node_id = static_cast<std::uint32_t>(pass.to)}});
-      }
-      feed.steps().OnGrant({.queue = tickets->queue,
-                            .epoch = static_cast<std::uint32_t>(tickets->epoch),
-                            .granted = static_cast<std::uint64_t>(tickets->granted),
-                            .final = tickets->final,
-                            .longest = static_cast<std::uint64_t>(tickets->longest),
-                            .ending = tickets->ending,
-                            .passes = std::move(passes),
-                            .missing = tickets->missing,
-                            .look = tickets->look});
+      feed.steps().OnGrant(GrantOf(*tickets));
     } else if (std::holds_alternative<control::EndFeed>(command)) {
       feed.server().EndFeed();
     }
@@ -238,18 +235,7 @@ Result<std::unique_ptr<AgentLink>> AgentLink::Start(std::unique_ptr<control::Nod
 void AgentLink::Attach(std::shared_ptr<NodeFeed> feed) {
   // Keeps the link: a thread that reads a batch may still be sending when this object goes.
   feed->steps().SetSender([link = link_](const feed::StepReport& report) {
-    return link->Send(control::SerializeMessage(
-        control::StepReport{.queue = report.queue,
-                            .epoch = static_cast<int>(report.epoch),
-                            .full_batches = static_cast<std::int64_t>(report.full_batches),
-                            .ended = report.ended,
-                            .batches = static_cast<std::int64_t>(report.batches),
-                            .rows = static_cast<std::int64_t>(report.rows),
-                            .passable_rows = static_cast<std::int64_t>(report.passable_rows),
-                            .batch_rows = static_cast<std::int64_t>(report.batch_rows),
-                            .made = static_cast<std::int64_t>(report.made),
-                            .waits = report.waits,
-                            .looked = report.looked}));
+    return link->Send(control::SerializeMessage(MessageOf(report)));
   });
   feed->steps().SetPasser(
       [key = feed->server().key(), encryption = feed->server().encryption()](
@@ -261,13 +247,16 @@ void AgentLink::Attach(std::shared_ptr<NodeFeed> feed) {
                                .check = piece.check});
       });
   State& state = *state_;
-  std::shared_ptr<NodeFeed> ended;
+  std::map<std::string, std::uint32_t> ended_epochs;
+  bool feed_ended = false;
   {
     const MutexLock lock(state.mutex);
-    state.feed = std::move(feed);
-    if (state.feed_ended) ended = state.feed;
+    state.feed = feed;
+    ended_epochs = state.ended_epochs;
+    feed_ended = state.feed_ended;
   }
-  if (ended) ended->server().EndFeed();
+  for (const auto& [queue, epoch] : ended_epochs) feed->server().EndEpoch(queue, epoch);
+  if (feed_ended) feed->server().EndFeed();
 }
 
 Status AgentLink::Send(const std::string& message) {
@@ -284,7 +273,16 @@ std::shared_ptr<Generations> AgentLink::generations() const { return state_->gen
 
 std::map<int, std::string> AgentLink::Leaving() const {
   const MutexLock lock(state_->mutex);
-  return state_->leaving.reasons();
+  return state_->notices.reasons();
+}
+
+AgentLink::FindMoved AgentLink::moved() const {
+  return [state = state_](int node_id) -> std::optional<control::NodeMoved> {
+    const MutexLock lock(state->mutex);
+    const auto found = state->notices.moved().find(node_id);
+    if (found == state->notices.moved().end()) return std::nullopt;
+    return found->second;
+  };
 }
 
 Status AgentLink::SetMetrics(const std::string& text) {

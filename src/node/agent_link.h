@@ -4,10 +4,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
-#include "control/link/node_link.h"
+#include "control/link/node/node_link.h"
+#include "control/messages/parts/shared_messages.h"
 #include "node/generations.h"
 #include "node/node_feed.h"
 #include "tfos/status.h"
@@ -55,6 +57,11 @@ class AgentLink {
 
   /// The nodes whose executors Spark is about to take away, by number, and why.
   std::map<int, std::string> Leaving() const;
+
+  /// Finds where a node is that was lost and runs again; none for one that is where it was. Any
+  /// thread may call it, as long as it likes.
+  using FindMoved = std::function<std::optional<control::NodeMoved>(int node_id)>;
+  FindMoved moved() const;
 
  private:
   struct State;

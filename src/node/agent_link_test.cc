@@ -146,6 +146,22 @@ TEST_F(AgentLinkTest, TheAgentEndsEpochsAndTheFeed) {
   EXPECT_TRUE(FeedEnds());
 }
 
+// As a node that comes late: the coordinator tells it with its start.
+TEST_F(AgentLinkTest, EpochsThatEndedBeforeTheFeedWasThereHaveEnded) {
+  Open(std::chrono::hours(1));
+  Tell(control::EndEpoch{.queue = "input", .epoch = 1});
+  Tell(control::NodeLeaving{.node_id = 2, .reason = "the agent says this last"});
+  const Deadline deadline = Deadline::After(kLong);
+  while (link_->Leaving().empty() && !deadline.passed()) std::this_thread::yield();
+  ASSERT_FALSE(link_->Leaving().empty());
+  link_->Attach(feed_);
+  for (std::uint32_t epoch = 0; epoch < 2; ++epoch) {
+    const auto end = feed_->server().Next("input", {.deadline = Deadline::After(kLong)});
+    ASSERT_TRUE(end.ok()) << end.status().DebugString();
+    EXPECT_TRUE(std::holds_alternative<feed::EndOfEpoch>(*end));
+  }
+}
+
 TEST_F(AgentLinkTest, TheAgentEndsJobs) {
   Open(std::chrono::hours(1));
   link_->Attach(feed_);
@@ -189,6 +205,26 @@ TEST_F(AgentLinkTest, KnowsWhichNodesLeave) {
   EXPECT_THAT(link_->Leaving(), ElementsAre(std::pair(2, "why")));
 }
 
+TEST_F(AgentLinkTest, KnowsWhereLostNodesAreNow) {
+  Open(std::chrono::hours(1));
+  link_->Attach(feed_);
+  const AgentLink::FindMoved moved = link_->moved();
+  EXPECT_FALSE(moved(0).has_value());
+  for (const char* address : {"10.0.0.7", "10.0.0.8"}) {
+    Tell(control::NodeMoved{
+        .node_id = 0, .name = "ps:0 on host b", .address = address, .tensor_port = 2223});
+  }
+  Tell(control::EndFeed{});
+  EXPECT_TRUE(FeedEnds());  // which was told later
+  link_.reset();
+  const auto there = moved(0);
+  ASSERT_TRUE(there.has_value()) << "also when the link has ended";
+  EXPECT_EQ(there->name, "ps:0 on host b");
+  EXPECT_EQ(there->address, "10.0.0.8");
+  EXPECT_EQ(there->tensor_port, 2223);
+  EXPECT_FALSE(moved(1).has_value());
+}
+
 TEST_F(AgentLinkTest, AFeedThatComesAfterItsEndEndsAtOnce) {
   Open(std::chrono::milliseconds(10));
   Tell(control::EndFeed{});
@@ -203,6 +239,10 @@ TEST_F(AgentLinkTest, ALogThatTakesNoWarningOfAMessageStopsNobodyElse) {
   Tell(control::AbandonEpoch{.queue = "input", .epoch = 0, .job = "no number"});
   log.AwaitWriter();
   UseFromAnotherThread();
+  auto last = std::async(std::launch::async, [this] {
+    return link_->Send(control::SerializeMessage(control::Done{}));
+  });
+  EXPECT_EQ(last.wait_for(kLong), std::future_status::ready) << "a program that returns says so";
   log.ReadUntil("the end of an interrupted job is left out");
 }
 

@@ -3,11 +3,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 
+#include "base/thread/mutex.h"
 #include "feed/node/feed_server.h"
-#include "feed/read/step_tickets.h"
+#include "feed/read/steps/step_desk.h"
 
 namespace tfos::node {
 
@@ -23,7 +25,22 @@ class NodeFeed {
   const feed::FeedServer& server() const { return *server_; }
 
   /// Synchronous training's, of all queues.
-  feed::StepTickets& steps() { return steps_; }
+  feed::StepDesk& steps() { return steps_; }
+
+  /// What a reader calls now and then while it waits for rows, or for steps that all can make: this
+  /// node may be waited for meanwhile. It may take long.
+  void SetWhileWaiting(std::function<void()> what) {
+    const MutexLock lock(mutex_);
+    while_waiting_ = std::move(what);
+  }
+  void WhileWaiting() {
+    std::function<void()> what;
+    {
+      const MutexLock lock(mutex_);
+      what = while_waiting_;
+    }
+    if (what) what();
+  }
 
   /// Rows that the program has taken. The server counts items, which may be batches.
   std::uint64_t rows() const { return rows_.load(std::memory_order_relaxed); }
@@ -35,7 +52,7 @@ class NodeFeed {
     dropped_rows_.fetch_add(count, std::memory_order_relaxed);
   }
 
-  /// Of the remainder of epochs: to other nodes and from them.
+  /// Rows of the remainder of epochs: passed on to other nodes, and taken over from them.
   std::uint64_t rows_passed_on() const { return rows_passed_on_.load(std::memory_order_relaxed); }
   std::uint64_t rows_taken_over() const { return rows_taken_over_.load(std::memory_order_relaxed); }
   void CountPassed(std::uint64_t on, std::uint64_t over) {
@@ -56,7 +73,9 @@ class NodeFeed {
 
  private:
   std::unique_ptr<feed::FeedServer> server_;
-  feed::StepTickets steps_;
+  feed::StepDesk steps_;
+  Mutex mutex_;
+  std::function<void()> while_waiting_ TFOS_GUARDED_BY(mutex_);
   std::atomic<std::uint64_t> rows_ = 0;
   std::atomic<std::uint64_t> dropped_rows_ = 0;
   std::atomic<std::uint64_t> rows_passed_on_ = 0;

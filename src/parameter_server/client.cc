@@ -54,7 +54,9 @@ Status Client::Connect() {
                                       .share = layout_.ShareOf(share.begin, share.end)},
                              .share_bytes = share.end - share.begin,
                              .stall_after = options_.stall_after,
-                             .wait = wait};
+                             .wait = wait,
+                             .copy_interval = options_.copy_interval};
+    if (options_.find) link.find = [find = options_.find, server] { return find(server); };
     TFOS_ASSIGN_OR_RETURN(share.link, ServerLink::Connect(std::move(link)));
     shares_.push_back(std::move(share));
   }
@@ -84,13 +86,20 @@ Status Client::Run(const Exchange& exchange, Tensors tensors) {
   const bool keeps_progress = exchange.push && *exchange.push != Pushed::kGradients;
   if (has_landed_ && !(keeps_progress && exchange.overlapped)) {
     // Changes are since the values that the worker has: those of base_.
-    if (!keeps_progress) std::swap(base_, landed_);
+    if (!keeps_progress) {
+      std::swap(base_, landed_);
+      BaseHasLanded();
+    }
     has_landed_ = false;
   }
+  // As FillPart has it.
+  const bool has_push = keeps_progress && (!exchange.pull || exchange.overlapped);
+  if (has_landed_ && exchange.pull) BaseHasLanded();
   for (const Share& share : shares_) {
     const auto room = landed_.subspan(share.begin, share.end - share.begin);
-    share.link->Start(
-        {.push = exchange.push.has_value(), .pull = exchange.pull ? room : std::span<std::byte>()});
+    share.link->Start({.push = exchange.push.has_value(),
+                       .pull = exchange.pull ? room : std::span<std::byte>(),
+                       .copy = CopyOf(share, has_push)});
   }
   if (exchange.push) Fill(exchange, tensors);
   under_way_ = true;
@@ -100,9 +109,23 @@ Status Client::Run(const Exchange& exchange, Tensors tensors) {
     return {};
   }
   TFOS_RETURN_IF_ERROR(Await());
-  if (has_landed_) std::swap(base_, landed_);
+  if (has_landed_) {
+    std::swap(base_, landed_);
+    BaseHasLanded();
+  }
   has_landed_ = false;
   return {};
+}
+
+void Client::BaseHasLanded() {
+  for (Share& share : shares_) share.base_version = share.landed_version;
+}
+
+ServerLink::Copy Client::CopyOf(const Share& share, bool has_push) const {
+  const bool one_more = has_push && share.base_version != kNotStarted;
+  return {.values = base_.subspan(share.begin, share.end - share.begin),
+          .version = share.base_version + (one_more ? 1 : 0),
+          .has_push = has_push};
 }
 
 void Client::Fill(const Exchange& exchange, Tensors tensors) {
@@ -156,17 +179,21 @@ void Client::FillPart(const Exchange& exchange, Tensors tensors, const Layout::P
 Status Client::Await() {
   TFOS_RETURN_IF_ERROR(failure_);
   if (!under_way_) return {};
-  for (const Share& share : shares_) {
-    while (!share.link->WaitFor(kCheckInterval)) {
-      if (!options_.check) continue;
-      if (Status checked = options_.check(); !checked.ok()) return Fail(std::move(checked));
-    }
-    // A server that is gone must not keep what others do waiting.
-    if (!share.link->status().ok()) return Fail(share.link->status());
-  }
+  // A server that is gone must not keep what others do waiting.
+  for (const Share& share : shares_) TFOS_RETURN_IF_ERROR(AwaitLink(share));
   under_way_ = false;
-  has_landed_ = has_landed_ || pulling_;
+  if (!pulling_) return {};
+  has_landed_ = true;
+  for (Share& share : shares_) share.landed_version = share.link->version();
   return {};
+}
+
+Status Client::AwaitLink(const Share& share) {
+  while (!share.link->WaitFor(kCheckInterval)) {
+    if (!options_.check) continue;
+    if (Status checked = options_.check(); !checked.ok()) return Fail(std::move(checked));
+  }
+  return share.link->status().ok() ? Status() : Fail(share.link->status());
 }
 
 Status Client::Fail(Status why) {
@@ -214,7 +241,8 @@ Status Client::Read(std::uint8_t part, std::span<const std::span<std::byte>> ten
   TFOS_RETURN_IF_ERROR(CheckTensors(sizes));
   for (const Share& share : shares_) {
     std::vector<std::byte> all(share.end - share.begin);
-    if (Status read = share.link->Read(part, all); !read.ok()) return Fail(std::move(read));
+    share.link->Start({.pull = all, .part = part, .copy = CopyOf(share, /*has_push=*/false)});
+    TFOS_RETURN_IF_ERROR(AwaitLink(share));
     for (const Layout::Part& piece : layout_.PartsOf(share.begin, share.end)) {
       const std::uint64_t offset = piece.begin - layout_.place(piece.variable).begin;
       std::memcpy(tensors[piece.variable].data() + offset, all.data() + (piece.begin - share.begin),
@@ -224,18 +252,25 @@ Status Client::Read(std::uint8_t part, std::span<const std::span<std::byte>> ten
   return {};
 }
 
+bool Client::KeepsValues(const Share& share) const {
+  return options_.find && share.link->version() != kNotStarted;
+}
+
 Status Client::Write(std::uint8_t part, Tensors tensors) {
   TFOS_RETURN_IF_ERROR(Await());
   std::vector<std::size_t> sizes;
   for (const auto& tensor : tensors) sizes.push_back(tensor.size());
   TFOS_RETURN_IF_ERROR(CheckTensors(sizes));
   for (const Share& share : shares_) {
+    if (KeepsValues(share)) continue;
     std::vector<std::byte> all(share.end - share.begin);
     for (const Layout::Part& piece : layout_.PartsOf(share.begin, share.end)) {
       const std::uint64_t offset = piece.begin - layout_.place(piece.variable).begin;
       std::memcpy(all.data() + (piece.begin - share.begin), tensors[piece.variable].data() + offset,
                   piece.bytes);
     }
+    // A copy of what the server starts with, until there is one of what it has.
+    if (part == 0) std::ranges::copy(all, base_.subspan(share.begin).begin());
     if (Status written = share.link->Write(part, all); !written.ok()) {
       return Fail(std::move(written));
     }
@@ -245,10 +280,12 @@ Status Client::Write(std::uint8_t part, Tensors tensors) {
 
 Status Client::StartAt(std::uint64_t version) {
   TFOS_RETURN_IF_ERROR(Await());
-  for (const Share& share : shares_) {
+  for (Share& share : shares_) {
+    if (KeepsValues(share)) continue;
     if (Status started = share.link->StartAt(version); !started.ok()) {
       return Fail(std::move(started));
     }
+    share.base_version = version;
   }
   return {};
 }

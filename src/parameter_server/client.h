@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -35,6 +36,12 @@ struct ClientOptions {
   std::chrono::milliseconds stall_after{std::chrono::seconds(30)};
   /// Ends any wait. Called on the thread that waits.
   InterruptCheck check = {};
+  /// Where server i is now, from any thread. With it, a server that is lost comes again, and is
+  /// waited for. Empty: its loss ends the client.
+  std::function<ServerAddress(std::size_t server)> find = {};
+  /// Between two copies of the optimizer's slots, which this client gives a server that comes
+  /// again.
+  std::chrono::milliseconds copy_interval{std::chrono::seconds(30)};
 };
 
 /// What a client pushes.
@@ -47,9 +54,10 @@ enum class Pushed {
 /// A worker's side of the parameter servers: pushes its variables and gets the servers'.
 ///
 /// Owner and lifetime: of a worker's process; the servers forget a client that is gone. Its memory
-/// is that of the variables three times. Threads: one at a time. Errors: the first one ends it, and
-/// whatever follows fails with it: reconnect when a server is gone, naming it; bad input when
-/// clients want different things.
+/// is that of the variables three times, and of the slots once where servers come again. Threads:
+/// one at a time. Errors: the first one ends it, and whatever follows fails with it: reconnect when
+/// a server is gone that does not come again, or that is given its first values, naming it; bad
+/// input when clients want different things.
 class Client {
  public:
   /// Errors: retry later when a server is not there at the deadline, or has no values by then.
@@ -84,6 +92,8 @@ class Client {
 
   /// A part of the servers' state (0 the values, 1 and 2 the optimizer's slots), by variable.
   Status Read(std::uint8_t part, std::span<const std::span<std::byte>> tensors);
+  /// Where servers come again, those that have values keep them: another one was lost, and it alone
+  /// gets these.
   Status Write(std::uint8_t part, Tensors tensors);
   /// What was written is what to go on from.
   Status StartAt(std::uint64_t version);
@@ -97,11 +107,20 @@ class Client {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
     std::unique_ptr<ServerLink> link;
+    std::uint64_t base_version = kNotStarted;  ///< Of what is in base_; kNotStarted: nothing yet.
+    std::uint64_t landed_version = kNotStarted;
   };
 
   Status Connect();
   Status CheckTensors(std::span<const std::size_t> sizes) const;
   Status Await();
+  Status AwaitLink(const Share& share);
+  /// Whether the server is not to be given first values.
+  bool KeepsValues(const Share& share) const;
+  /// What is in base_ now is what has landed.
+  void BaseHasLanded();
+  /// What a server may get of base_ as it will be once all is filled.
+  ServerLink::Copy CopyOf(const Share& share, bool has_push) const;
   Status Fail(Status why);
   void Fill(const Exchange& exchange, Tensors tensors);
   void FillPart(const Exchange& exchange, Tensors tensors, const Layout::Part& part,

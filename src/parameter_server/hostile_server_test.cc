@@ -83,7 +83,7 @@ class TalkingServer {
 };
 
 TEST(HostileServerTest, AnEndlessTalkAboutWaitingEndsAtTheDeadline) {
-  // So many at once that there is always more to read.
+  // There are so many at once that there is always more to read.
   std::string talk;
   while (talk.size() < std::size_t{4} << 20) talk += Encode(Waiting{.name = "worker:2"});
   const TalkingServer server({}, std::move(talk));
@@ -93,6 +93,14 @@ TEST(HostileServerTest, AnEndlessTalkAboutWaitingEndsAtTheDeadline) {
   EXPECT_THAT(link.status().ToString(), HasSubstr("parameter server ps:0 on host h"));
 }
 
+TEST(HostileServerTest, WhoHasNoValuesIsNotToGiveThem) {
+  const TalkingServer server({}, EncodeVersion(MessageType::kOpened, kNotStarted));
+  const auto link = ServerLink::Connect(server.OptionsOfClient(kLong));
+  ASSERT_FALSE(link.ok());
+  EXPECT_EQ(link.status().kind(), ErrorKind::kBug) << link.status().ToString();
+  EXPECT_THAT(link.status().ToString(), HasSubstr("wants values of a client that has none"));
+}
+
 TEST(HostileServerTest, ValuesOfNothingAreRefused) {
   const TalkingServer server(
       EncodeVersion(MessageType::kOpened, 1),
@@ -100,7 +108,10 @@ TEST(HostileServerTest, ValuesOfNothingAreRefused) {
   const auto link = ServerLink::Connect(server.OptionsOfClient(kLong));
   ASSERT_TRUE(link.ok()) << link.status().ToString();
   std::vector<std::byte> values(kShareBytes);
-  const Status read = (*link)->Read(0, values);
+  (*link)->Start({.pull = values});
+  while (!(*link)->WaitFor(kLong)) {
+  }
+  const Status read = (*link)->status();
   EXPECT_THAT(read.ToString(), HasSubstr("values that were not asked for"));
 }
 

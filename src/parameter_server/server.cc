@@ -19,13 +19,15 @@
 namespace tfos::parameter_server {
 namespace {
 
-/// Of a name that nobody can guess.
+/// The digits of a name that nobody can guess.
 constexpr std::size_t kNameDigits = 32;
 
 }  // namespace
 
-std::string LocalName(const Secret& key, std::string_view id, std::uint32_t number) {
-  const Secret name = DeriveSecret(key, fmt::format("tfos parameter server {} {}", id, number));
+std::string LocalName(const Secret& key, std::string_view id, std::uint32_t number,
+                      std::uint16_t port) {
+  const Secret name =
+      DeriveSecret(key, fmt::format("tfos parameter server {} {} {}", id, number, port));
   return "tfos-ps-" + name.ToHex().substr(0, kNameDigits);
 }
 
@@ -39,6 +41,8 @@ struct Server::Client {
   std::string name = "a client";
   bool opened = false;
   bool waits_for_start = false;
+  bool starts = false;                ///< Gives the first values where nobody has a copy.
+  std::uint64_t gives = kNotStarted;  ///< The version of its copy.
   std::optional<std::uint32_t> staleness;
   SharedMemory region;
   std::uint64_t step = 0;  ///< Of the push under way; 0 for none.
@@ -48,6 +52,7 @@ struct Server::Client {
 
   /// A client reads its answer before it is heard again.
   bool heard() const { return !commits && !waits_for_start && !connection.sending(); }
+  bool may_give() const { return waits_for_start && (starts || gives != kNotStarted); }
   /// It has said something that polling does not show.
   bool has_said() const { return heard() && connection.holds_bytes(); }
 };
@@ -103,10 +108,10 @@ Status Server::Run() {
     for (const Client& client : clients_) {
       const int events = client.connection.sending() ? POLLOUT : client.heard() ? POLLIN : 0;
       watch(client.connection.fd(), static_cast<short>(events | POLLRDHUP));
-      at_once = at_once || client.has_said();
+      // One may have been given up since the last look at those that have ended.
+      at_once = at_once || client.has_said() || !client.ended.ok();
     }
-    const int milliseconds =
-        EndCutOff() ? Deadline::After(next_look_ - Clock::Steady().Now()).PollMilliseconds() : -1;
+    const int milliseconds = PollMilliseconds();
     if (::poll(entries.data(), entries.size(), at_once ? 0 : milliseconds) < 0) {
       if (errno == EINTR) continue;
       return Status::FromErrno(errno, "wait for workers");
@@ -129,6 +134,14 @@ Status Server::Run() {
     }
     accept_pauses_ = acceptor_->pauses();
   }
+}
+
+int Server::PollMilliseconds() {
+  Deadline look = Deadline::Infinite();
+  const Clock::TimePoint now = Clock::Steady().Now();
+  if (EndCutOff()) look = Deadline::After(next_look_ - now);
+  if (LooksForGiver()) look = look.Min(Deadline::After(*choose_at_ - now));
+  return look.PollMilliseconds();
 }
 
 void Server::Serve(Client& client, short ready) {
@@ -214,9 +227,14 @@ Status Server::OnOpen(Client& client, std::span<const std::byte> body) {
                                             /*writable=*/false));
   }
   client.opened = true;
+  client.starts = open.starts && options_.returns;
+  client.gives = open.gives;
   ++workers_;
-  if (!store_->started() && !open.starts) {
+  if (!store_->started() && (!open.starts || options_.returns)) {
     client.waits_for_start = true;
+    if (!choose_at_ && client.may_give()) {
+      choose_at_ = Clock::Steady().Now() + options_.patience_for_copies;
+    }
     return {};
   }
   return TellOpened(client);
@@ -247,6 +265,35 @@ Status Server::TellOpened(Client& client) {
   const std::uint64_t version = store_->started() ? store_->version() : kNotStarted;
   client.connection.Send(EncodeVersion(MessageType::kOpened, version), std::move(memory));
   return {};
+}
+
+bool Server::LooksForGiver() const {
+  return store_ != nullptr && !store_->started() && giver_ == 0 &&
+         std::ranges::any_of(clients_, &Client::may_give);
+}
+
+void Server::ChooseGiver() {
+  if (!LooksForGiver()) return;
+  const auto waiting = std::ranges::count_if(clients_, &Client::waits_for_start);
+  const std::uint32_t workers = store_->rule().workers;
+  const bool all = workers > 0 && waiting >= static_cast<std::ptrdiff_t>(workers);
+  const Clock::TimePoint now = Clock::Steady().Now();
+  if (!all && now < *choose_at_) return;
+  choose_at_ = now;  // Where this one dies, the next is asked at once.
+  // None, all ones, counts as the lowest.
+  const auto copy = [](const Client& client) {
+    return std::pair(client.may_give(), client.gives + 1);
+  };
+  Client& best = *std::ranges::max_element(clients_, {}, copy);
+  if (best.gives == kNotStarted) {
+    LogInfo("no worker has a copy of the lost values, so {} gives the first ones", best.name);
+  } else {
+    LogInfo("{} of {} workers have come, and {} gives its values of version {}", waiting, workers,
+            best.name, best.gives);
+  }
+  giver_ = best.id;
+  store_->ClearSlots();
+  if (Status told = TellOpened(best); !told.ok()) best.ended = std::move(told);
 }
 
 Status Server::OnPush(Client& client, std::span<const std::byte> body,
@@ -305,6 +352,7 @@ Status Server::OnStart(Client& client, std::span<const std::byte> body) {
 }
 
 void Server::AnswerWaiting() {
+  ChooseGiver();
   for (Client& client : clients_) {
     Status status;
     if (client.waits_for_start && store_->started()) {
@@ -336,6 +384,7 @@ void Server::Leave(Client& client) {
     static_cast<void>(client.connection.Flush().ok());  // If it can't be told, it is gone.
   }
   if (client.opened) --workers_;
+  if (client.id == giver_) giver_ = 0;
   clocks_.Leave(client.id);
   closed_received_ += client.connection.bytes_received();
   closed_sent_ += client.connection.bytes_sent();

@@ -2,6 +2,7 @@
 #define TFOS_PARAMETER_SERVER_SERVER_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -24,8 +25,16 @@
 namespace tfos::parameter_server {
 
 /// The name in the abstract namespace of server `number` of the cluster (or whatever else) `id`,
-/// whose key for parameters this is. Nobody without the key can know it before the server has it.
-std::string LocalName(const Secret& key, std::string_view id, std::uint32_t number);
+/// whose key for parameters this is, and that listens on `port`. Nobody without the key can know it
+/// before the server has it. One that comes in place of a lost one has another name, as the lost
+/// one's process may still be there.
+std::string LocalName(const Secret& key, std::string_view id, std::uint32_t number,
+                      std::uint16_t port);
+
+/// How long a server that came again waits, from the first worker on, for others that may have
+/// newer values. A worker comes at its next exchange, and others mostly exchange within that time.
+/// One that died with the server does not come at all, and training stands still meanwhile.
+inline constexpr std::chrono::milliseconds kPatienceForCopies{10'000};
 
 struct ServerOptions {
   Secret key;                ///< For parameters (base/crypto/purpose.h).
@@ -34,9 +43,13 @@ struct ServerOptions {
   /// In the abstract namespace, for clients of this host; empty for none.
   std::string local_name;
   net::Encryption encryption = net::Encryption::kBetweenHosts;
+  /// It comes in place of one that was lost: the client that gives first values waits until it is
+  /// clear that no other one has a copy of the lost server's.
+  bool returns = false;
+  std::chrono::milliseconds patience_for_copies = kPatienceForCopies;
 };
 
-/// Of a server, since its start.
+/// The counts of a server since its start.
 struct ServerCounters {
   std::uint64_t workers = 0;  ///< Connected now.
   std::uint64_t pushes = 0;
@@ -82,6 +95,12 @@ class Server {
   Status OnWrite(std::span<const std::byte> body, std::span<const std::byte> data);
   Status OnStart(Client& client, std::span<const std::byte> body);
   Status TellOpened(Client& client);
+  /// Whether some wait for values, and it is not decided yet who gives them.
+  bool LooksForGiver() const;
+  /// Asks the client with the newest copy for its values once all have come, or it is time.
+  void ChooseGiver();
+  /// When to look at clients again though they say nothing; -1: never.
+  int PollMilliseconds();
   /// Ends connections to hosts that are gone, which the kernel takes a quarter of an hour for where
   /// values are on their way. Meanwhile others would wait for their pushes. True: look again.
   bool EndCutOff();
@@ -98,6 +117,8 @@ class Server {
   Clocks clocks_;
   std::list<Client> clients_;
   std::uint64_t next_id_ = 0;
+  std::uint64_t giver_ = 0;  ///< The client that was asked for values; 0: none.
+  std::optional<Clock::TimePoint> choose_at_;
   Clock::TimePoint next_look_{};       ///< At the clients, as EndCutOff does.
   std::uint64_t closed_received_ = 0;  ///< Bytes, of connections that are gone.
   std::uint64_t closed_sent_ = 0;

@@ -54,6 +54,7 @@ TEST_P(ServerTest, AClientWithoutAThreadToSpareSaysSo) {
 }
 
 // It has the values of a whole training: it must outlive a moment without descriptors.
+// Covers: descriptors exhausted / parameter servers
 TEST_P(ServerTest, WaitsUntilThereAreDescriptorsForANewConnection) {
   Start(1);
   const auto first = First(3);
@@ -144,7 +145,7 @@ TEST_P(ServerTest, SilentStrangersDelayNobody) {
 TEST(SquatterTest, AnotherUsersSocketIsPassedOver) {
   const Secret key = *Secret::Generate();
   const Serving server(key, 0, Way::kTcp);
-  const std::string name = LocalName(key, "test", 0);
+  const std::string name = LocalName(key, "test", 0, server.address().port);
   const tfos::testing::Squatter squatter(name, 16);
   ClientOptions options;
   options.servers = {server.address()};
@@ -165,7 +166,7 @@ TEST(SquatterTest, AnotherUsersSocketIsPassedOver) {
 TEST(SquatterTest, NorDoesOneWithAFullQueueKeepAnybodyWaiting) {
   const Secret key = *Secret::Generate();
   const Serving server(key, 0, Way::kTcp);
-  const std::string name = LocalName(key, "test", 0);
+  const std::string name = LocalName(key, "test", 0, server.address().port);
   const tfos::testing::Squatter squatter(name, 0);
   const auto fills = net::ConnectUnix(name, {});
   ASSERT_TRUE(fills.ok() && fills->has_value());
@@ -183,10 +184,11 @@ TEST(SquatterTest, NorDoesOneWithAFullQueueKeepAnybodyWaiting) {
 
 TEST(LocalNameTest, OnlyTheKeyTellsIt) {
   const Secret key = *Secret::Generate();
-  EXPECT_EQ(LocalName(key, "cluster", 1), LocalName(key, "cluster", 1));
-  EXPECT_NE(LocalName(key, "cluster", 1), LocalName(key, "cluster", 2));
-  EXPECT_NE(LocalName(key, "cluster", 1), LocalName(key, "other", 1));
-  EXPECT_NE(LocalName(key, "cluster", 1), LocalName(*Secret::Generate(), "cluster", 1));
+  EXPECT_EQ(LocalName(key, "cluster", 1, 2222), LocalName(key, "cluster", 1, 2222));
+  EXPECT_NE(LocalName(key, "cluster", 1, 2222), LocalName(key, "cluster", 2, 2222));
+  EXPECT_NE(LocalName(key, "cluster", 1, 2222), LocalName(key, "cluster", 1, 2223));
+  EXPECT_NE(LocalName(key, "cluster", 1, 2222), LocalName(key, "other", 1, 2222));
+  EXPECT_NE(LocalName(key, "cluster", 1, 2222), LocalName(*Secret::Generate(), "cluster", 1, 2222));
 }
 
 TEST_P(ServerTest, WhoEncryptsLessThanTheServerIsNotLetIn) {

@@ -30,7 +30,9 @@ enum class Way { kSharedMemory, kTcp, kTls };
 /// A server in a thread, until it is stopped.
 class Serving {
  public:
-  Serving(const Secret& key, std::uint32_t number, Way way) {
+  /// `returns`: in place of one that was lost.
+  Serving(const Secret& key, std::uint32_t number, Way way, bool returns = false,
+          std::chrono::milliseconds patience = kPatienceForCopies) {
     auto listener = net::ListenTcp("127.0.0.1", 0, 0);
     EXPECT_TRUE(listener.ok());
     address_ = {
@@ -44,7 +46,9 @@ class Serving {
                                   .number = number,
                                   .listener = std::move(listener->fd),
                                   .local_name = address_.local_name,
-                                  .encryption = address_.encryption});
+                                  .encryption = address_.encryption,
+                                  .returns = returns,
+                                  .patience_for_copies = patience});
     EXPECT_TRUE(server.ok()) << server.status().ToString();
     server_ = std::move(*server);
     thread_ = std::thread([this] { EXPECT_TRUE(server_->Run().ok()); });
@@ -53,10 +57,15 @@ class Serving {
 
   /// As a process that dies: its sockets are closed.
   void Stop() {
+    StandStill();
+    server_.reset();
+  }
+
+  /// As a process that is stopped (SIGSTOP): its sockets stay as they are.
+  void StandStill() {
     if (!thread_.joinable()) return;
     server_->Stop();
     thread_.join();
-    server_.reset();
   }
 
   const ServerAddress& address() const { return address_; }

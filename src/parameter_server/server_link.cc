@@ -19,6 +19,8 @@
 namespace tfos::parameter_server {
 namespace {
 
+/// To connect to a server that may run elsewhere by now.
+constexpr std::chrono::seconds kPatienceOfAttempt{10};
 /// Ranges that are asked for before the first has come.
 constexpr int kReadsAhead = 4;
 /// Messages of a server that reads no more, among which it may say why.
@@ -36,9 +38,9 @@ Status Late() {
 Result<std::unique_ptr<ServerLink>> ServerLink::Connect(Options options) {
   std::unique_ptr<ServerLink> link(new ServerLink(std::move(options)));
   link->BeginToWait();
-  TFOS_RETURN_IF_ERROR(link->About(link->ConnectSocket()));
-  TFOS_RETURN_IF_ERROR(link->About(link->OpenStore()));
-  link->options_.wait = {};  // What follows has no end in time: a server that is there answers.
+  TFOS_RETURN_IF_ERROR(link->About(link->OpenFirst()));
+  // What follows has no end in time: a server that is there answers.
+  link->options_.wait = {.check = [raw = link.get()] { return raw->CheckOnThread(); }};
   TFOS_ASSIGN_OR_RETURN(link->thread_,
                         StartThread("tfos-ps-link", [raw = link.get()] { raw->Work(); }));
   return link;
@@ -55,12 +57,17 @@ ServerLink::~ServerLink() {
 }
 
 Status ServerLink::ConnectSocket() {
-  const Wait& wait = options_.wait;
-  const ServerAddress& server = options_.server;
   const net::Party party{
-      .protocol = kProtocol, .key = options_.key, .encryption = server.encryption};
+      .protocol = kProtocol, .key = options_.key, .encryption = options_.server.encryption};
   const net::Numbers numbers{.connecting = options_.worker, .accepting = options_.number};
-  return net::Reach(wait, [&](bool& connected) -> Status {
+  return net::Reach(options_.wait, [&](bool& connected) -> Status {
+    Wait wait = options_.wait;
+    if (options_.find) {
+      server_ = options_.find();
+      // It may run elsewhere before the kernel gives up a host that is gone.
+      wait.deadline = wait.deadline.Min(Deadline::After(kPatienceOfAttempt));
+    }
+    const ServerAddress& server = server_;
     std::optional<UniqueFd> socket;
     if (!server.local_name.empty()) {
       TFOS_ASSIGN_OR_RETURN(socket, net::ConnectOwnUnix(server.local_name, wait));
@@ -73,35 +80,46 @@ Status ServerLink::ConnectSocket() {
     connected = true;
     TFOS_ASSIGN_OR_RETURN(net::Connection connection,
                           net::ShakeHands(std::move(*socket), party, numbers, wait));
-    stream_ = std::move(connection.stream);
     local_socket_ = connection.channel == net::Channel::kLocal;
+    const MutexLock lock(mutex_);
+    stream_ = std::move(connection.stream);
     return {};
   });
 }
 
-Status ServerLink::OpenStore() {
-  Open& open = options_.open;
-  if (local_socket_) {
+Status ServerLink::OpenStore(const Copy& copy) {
+  parameter_server::Open& open = options_.open;
+  // The caller fills one memory, wherever the server comes again.
+  if (outgoing_.empty() && local_socket_) {
     TFOS_ASSIGN_OR_RETURN(region_, SharedMemory::Create(kMemoryName, options_.share_bytes,
                                                         SharedMemory::Writers::kCreator));
     outgoing_ = region_.bytes();
-    open.region_bytes = options_.share_bytes;
-  } else {
+  } else if (outgoing_.empty()) {
     own_ = std::make_unique<std::byte[]>(options_.share_bytes);
     outgoing_ = {own_.get(), options_.share_bytes};
   }
+  open.region_bytes = shares_region() ? options_.share_bytes : 0;
+  open.gives = copy.version;
   const std::string message = Encode(open);
   std::span<const std::byte> rest = std::as_bytes(std::span(message));
-  if (local_socket_) {
+  if (shares_region()) {
     TFOS_ASSIGN_OR_RETURN(const net::Transfer sent,
                           net::Send(stream_->fd(), rest, {}, region_.fd()));
     rest = rest.subspan(sent.bytes);
   }
   TFOS_RETURN_IF_ERROR(SendAll(rest));
   UniqueFd memory;
-  TFOS_ASSIGN_OR_RETURN(version_, AwaitVersion(MessageType::kOpened, &memory));
-  if (!local_socket_) return {};
-  TFOS_ASSIGN_OR_RETURN(view_, StoreView::Map(std::move(memory), options_.share_bytes));
+  TFOS_ASSIGN_OR_RETURN(const std::uint64_t version, AwaitVersion(MessageType::kOpened, &memory));
+  view_.reset();
+  if (local_socket_) {
+    TFOS_ASSIGN_OR_RETURN(view_, StoreView::Map(std::move(memory), options_.share_bytes));
+  }
+  local_ = local_socket_;
+  if (version == kNotStarted && copy.version != kNotStarted) return Give(copy);
+  if (version == kNotStarted && !open.starts) {
+    return {ErrorKind::kBug, "the server wants values of a client that has none"};
+  }
+  version_ = version;
   return {};
 }
 
@@ -160,9 +178,21 @@ void ServerLink::BeginToWait() {
 
 Status ServerLink::Do(const Job& job) {
   BeginToWait();
-  if (job.push) TFOS_RETURN_IF_ERROR(PushFilled());
-  if (!job.pull.empty()) TFOS_RETURN_IF_ERROR(Pull(job.pull));
-  return {};
+  combined_ = false;
+  Status done = HasMoved() ? Gone() : Attempt(job);
+  while (!done.ok() && ComesAgain(done)) {
+    TFOS_RETURN_IF_ERROR(AwaitReturn(job, done));
+    done = Attempt(job);
+  }
+  TFOS_RETURN_IF_ERROR(done);
+  const Status copied = job.part == 0 ? CopySlots() : Status();
+  return ComesAgain(copied) ? Status() : copied;  // The next job finds it lost.
+}
+
+Status ServerLink::Attempt(const Job& job) {
+  if (job.push && !combined_) TFOS_RETURN_IF_ERROR(PushFilled());
+  if (job.pull.empty()) return {};
+  return job.part == 0 ? Pull(job.pull) : ReadShare(job.part, 0, job.pull);
 }
 
 Status ServerLink::PushFilled() {
@@ -177,25 +207,27 @@ Status ServerLink::PushFilled() {
     }
     while (pushed < filled) {
       const std::uint64_t bytes = std::min<std::uint64_t>(filled - pushed, kMostDataBytes);
-      const Range range{.data_follow = !local_socket_, .begin = pushed, .bytes = bytes};
+      const Range range{.data_follow = !shares_region(), .begin = pushed, .bytes = bytes};
       TFOS_RETURN_IF_ERROR(SendText(Encode(MessageType::kPush, range)));
-      if (!local_socket_) TFOS_RETURN_IF_ERROR(SendAll(outgoing_.subspan(pushed, bytes)));
+      if (range.data_follow) TFOS_RETURN_IF_ERROR(SendAll(outgoing_.subspan(pushed, bytes)));
       pushed += bytes;
     }
   }
   TFOS_RETURN_IF_ERROR(SendText(EncodeVersion(MessageType::kCommit, 0)));
   TFOS_ASSIGN_OR_RETURN(version_, AwaitVersion(MessageType::kCommitted));
+  combined_ = true;
   return {};
 }
 
 Status ServerLink::Pull(std::span<std::byte> to) {
-  if (!view_) return ReadShare(0, to);
+  if (!view_) return ReadShare(0, 0, to);
   // Before the values: they are at least as new.
   TFOS_RETURN_IF_ERROR(CheckConnected());
   version_ = view_->version();
   Clock::TimePoint say_at = began_at_ + options_.stall_after;
   return view_->Copy(to, [&]() -> Status {
     TFOS_RETURN_IF_ERROR(CheckConnected());
+    TFOS_RETURN_IF_ERROR(CheckOnThread());
     if (Clock::Steady().Now() < say_at) return {};
     say_at += options_.stall_after;
     TellOfStall();
@@ -203,13 +235,13 @@ Status ServerLink::Pull(std::span<std::byte> to) {
   });
 }
 
-Status ServerLink::ReadShare(std::uint8_t part, std::span<std::byte> to) {
+Status ServerLink::ReadShare(std::uint8_t part, std::uint64_t from, std::span<std::byte> to) {
   std::uint64_t asked = 0;
   std::uint64_t got = 0;
   const auto ask = [&]() -> Status {
     const std::uint64_t bytes = std::min<std::uint64_t>(to.size() - asked, kMostDataBytes);
     if (bytes == 0) return {};
-    const Range range{.part = part, .begin = asked, .bytes = bytes};
+    const Range range{.part = part, .begin = from + asked, .bytes = bytes};
     asked += bytes;
     return SendText(Encode(MessageType::kRead, range));
   };
@@ -217,12 +249,12 @@ Status ServerLink::ReadShare(std::uint8_t part, std::span<std::byte> to) {
   while (got < to.size()) {
     TFOS_ASSIGN_OR_RETURN(const Header header, Receive());
     TFOS_ASSIGN_OR_RETURN(const Range range, ParseRange(std::as_bytes(std::span(body_))));
-    if (header.type != MessageType::kValues || range.begin != got || range.part != part ||
+    if (header.type != MessageType::kValues || range.begin != from + got || range.part != part ||
         range.bytes == 0 || range.bytes > asked - got) {
       return {ErrorKind::kBug, "values that were not asked for"};
     }
-    // Of the first range: the others are at least as new.
-    if (got == 0) version_ = range.version;
+    // The version of the first range counts: the others are at least as new.
+    if (got == 0 && part == 0) version_ = range.version;
     TFOS_RETURN_IF_ERROR(ReceiveAll(to.subspan(got, range.bytes)));
     got += range.bytes;
     TFOS_RETURN_IF_ERROR(ask());
@@ -230,20 +262,18 @@ Status ServerLink::ReadShare(std::uint8_t part, std::span<std::byte> to) {
   return {};
 }
 
-Status ServerLink::Read(std::uint8_t part, std::span<std::byte> to) {
-  TFOS_RETURN_IF_ERROR(status());
-  BeginToWait();
-  return About(ReadShare(part, to));
-}
-
 Status ServerLink::Write(std::uint8_t part, std::span<const std::byte> from) {
   TFOS_RETURN_IF_ERROR(status());
   BeginToWait();
+  return About(WriteShare(part, from));
+}
+
+Status ServerLink::WriteShare(std::uint8_t part, std::span<const std::byte> from) {
   for (std::uint64_t begin = 0; begin < from.size(); begin += kMostDataBytes) {
     const std::uint64_t bytes = std::min<std::uint64_t>(from.size() - begin, kMostDataBytes);
     const Range range{.part = part, .data_follow = true, .begin = begin, .bytes = bytes};
-    TFOS_RETURN_IF_ERROR(About(SendText(Encode(MessageType::kWrite, range))));
-    TFOS_RETURN_IF_ERROR(About(SendAll(from.subspan(begin, bytes))));
+    TFOS_RETURN_IF_ERROR(SendText(Encode(MessageType::kWrite, range)));
+    TFOS_RETURN_IF_ERROR(SendAll(from.subspan(begin, bytes)));
   }
   return {};
 }
@@ -259,6 +289,7 @@ Status ServerLink::StartAt(std::uint64_t version) {
 
 void ServerLink::Abort() {
   aborted_ = true;
+  const MutexLock lock(mutex_);
   if (stream_ != nullptr) ::shutdown(stream_->fd(), SHUT_RDWR);
 }
 
@@ -315,6 +346,7 @@ Result<Header> ServerLink::Receive(UniqueFd* passed) {
     }
     if (header.type != MessageType::kWaiting) return header;
     TFOS_ASSIGN_OR_RETURN(waiting_, ParseWaiting(body));
+    combined_ = true;  // It waits with that.
   }
 }
 
@@ -335,24 +367,29 @@ Status ServerLink::CheckConnected() const {
 
 void ServerLink::TellOfStall() {
   const double seconds = std::chrono::duration<double>(Clock::Steady().Now() - began_at_).count();
-  if (waiting_) {
+  if (lost_) {
+    LogWarning(
+        "{} has waited {:.0f} s for parameter server {}, which was lost, to come again and get the "
+        "values of a worker",
+        options_.open.name, seconds, server_.name);
+  } else if (waiting_) {
     LogWarning("{} has waited {:.0f} s at push {} for {}, which is at push {}", options_.open.name,
                seconds, waiting_->clock, waiting_->name, waiting_->other_clock);
   } else if (version_ == kNotStarted && !options_.open.starts) {
     LogWarning(
         "{} has waited {:.0f} s for the first values, which the first worker (the chief) gives "
         "parameter server {}",
-        options_.open.name, seconds, options_.server.name);
+        options_.open.name, seconds, server_.name);
   } else {
     LogWarning("{} has waited {:.0f} s for parameter server {}", options_.open.name, seconds,
-               options_.server.name);
+               server_.name);
   }
 }
 
 Status ServerLink::About(Status status) const {
   if (status.ok()) return status;
   if (aborted_) return {ErrorKind::kReconnect, "this client of the parameter servers was closed"};
-  return status.Annotate(fmt::format("parameter server {}", options_.server.name));
+  return status.Annotate(fmt::format("parameter server {}", server_.name));
 }
 
 }  // namespace tfos::parameter_server

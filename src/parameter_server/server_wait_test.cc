@@ -91,6 +91,7 @@ TEST_P(ServerTest, NoWorkerIsFurtherAheadThanAllowed) {
   EXPECT_EQ(done, (std::vector<int>{kPushes, kPushes, kPushes}));
 }
 
+// Covers: node killed / parameter servers
 TEST_P(ServerTest, AWorkerThatIsGoneIsNotWaitedFor) {
   Start(2);
   const auto first = First(0);

@@ -22,7 +22,7 @@ using SessionTensor = std::unique_ptr<TF_Tensor, DeleteSessionTensor>;
 struct SavedModelOptions {
   /// Whatever TensorFlow can read, hdfs:// included once its plugin is registered.
   std::string directory;
-  /// Of the graph in it.
+  /// The tags of the graph in it.
   std::vector<std::string> tags;
   /// Files with ops of the model's own. The process has them from then on.
   std::vector<std::string> op_libraries = {};

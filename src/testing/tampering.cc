@@ -35,7 +35,7 @@ class Messages {
   }
 
  private:
-  /// Of the next message, as far as its head has come.
+  /// The size of the next message, as far as its head has come.
   std::size_t Size(Direction direction) const {
     if (number_ == 0) {
       return direction == Direction::kToServer ? net::Hello::kBytes : net::Challenge::kBytes;

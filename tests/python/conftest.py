@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import runpy
@@ -16,6 +17,7 @@ import uuid
 import pytest
 
 import hadoop_cluster
+import s3_server
 import spark_cluster
 
 # Before they are imported: their assertions say what they compared, as those of tests do.
@@ -23,6 +25,7 @@ pytest.register_assert_rewrite("support.comparing", "support.waiting", "support.
 
 from support import leftovers as leftovers_of_tfos  # noqa: E402
 from support.files import faults  # noqa: E402
+from support.files.s3 import IMPATIENT, DyingWire  # noqa: E402
 from support.places import IMPORT_PATHS, ROOT, RUN_ID, RUN_VARIABLE, SCRIPTS, SUPPORT  # noqa: E402
 from support.reporting import progress  # noqa: E402
 from support.reporting.skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: E402, F401
@@ -52,7 +55,7 @@ LONGEST_FIRST = (
 collect_ignore = [] if "TFOS_TESTS_PYTHON" in os.environ else ["node/test_torch.py"]
 
 #: What `empty_directory` makes with the help of HDFS.
-REMOTE_DIRECTORIES = {"hdfs", "viewfs", "faulty"}
+REMOTE_DIRECTORIES = {"hdfs", "viewfs", "faulty", "s3a"}
 
 #: {marker: fixtures}. A test that uses one of them, itself or through others, has the marker. A test
 #: that starts such a thing itself, in a process of its own, names the marker.
@@ -60,6 +63,7 @@ NEEDS = {
     "spark": {"spark_on", "standalone_cluster"},
     "hdfs": {"hdfs"},
     "yarn": {"yarn"},
+    "s3": {"s3"},
     "namespaces": {"other_host"},
 }
 
@@ -105,6 +109,8 @@ def needs_of(item):
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
         if any(isinstance(value, str) and value in REMOTE_DIRECTORIES for value in parameters):
             needs.add("hdfs")
+        if "s3a" in parameters:
+            needs.add("s3")
     return sorted(needs)
 
 
@@ -114,7 +120,7 @@ def _session(master, directory, conf):
     import tfos
 
     paths = [*IMPORT_PATHS, *filter(None, [os.environ.get("PYTHONPATH")])]
-    builder = SparkSession.builder.master(master).appName("tfos-tests").config(map=conf)
+    builder = SparkSession.builder.master(master).appName("tfos-tests")
     return (
         builder.config("spark.jars", tfos.jar_path())
         .config("spark.ui.enabled", "false")
@@ -125,6 +131,7 @@ def _session(master, directory, conf):
         .config(
             f"spark.hadoop.fs.viewfs.mounttable.{SESSION_MOUNTS}.link./tests", directory.as_uri()
         )
+        .config(map=conf)
         .getOrCreate()
     )
 
@@ -224,11 +231,47 @@ def hdfs(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def hadoop(hdfs, tmp_path_factory):
+def s3_client():
+    """What a client of `s3` has: `addresses` (of the server and, by the name of its bucket, of what
+    dies in front of it) and the `environment` of its process."""
+    addresses = {name: f"127.0.0.1:{hadoop_cluster.free_port()}" for name in ("tfos", "dying")}
+    impatient = {f"fs.s3a.bucket.dying.{name}": value for name, value in IMPATIENT.items()}
+    return types.SimpleNamespace(
+        addresses=addresses, environment=s3_server.environment(addresses, impatient)
+    )
+
+
+@pytest.fixture(scope="session")
+def s3(s3_client, tmp_path_factory):
+    """An S3 with two buckets: `uri`, and `dying_uri`, which `wire` lets die."""
+    server, dying = s3_client.addresses.values()
+    directory = tmp_path_factory.mktemp("s3")
+    with (
+        s3_server.S3Server(directory, ("tfos", "dying"), server) as running,
+        DyingWire(dying, server) as wire,
+    ):
+        yield types.SimpleNamespace(
+            ask=running.ask,
+            environment=s3_client.environment,
+            uri="s3a://tfos",
+            dying_uri="s3a://dying",
+            wire=wire,
+        )
+
+
+@pytest.fixture
+def s3a(hadoop, s3, monkeypatch):
+    """`s3`, for Hadoop's client of this process."""
+    monkeypatch.setenv("TFOS_HADOOP_SCHEMES", "s3a")
+    return s3
+
+
+@pytest.fixture(scope="session")
+def hadoop(hdfs, s3_client, tmp_path_factory):
     """Hadoop's client in this process, which can have it but once, so with all that any test needs:
     `hdfs` (the URI), `viewfs` (a URI mounted on it), `mounts` (other mounts of that viewfs by name:
-    "other" on the same HDFS, "local" on this host, "faulty") and `faults`, which plans failures of
-    faulty://.
+    "other" on the same HDFS, "local" on this host, "faulty"), what `s3a` needs, and `faults`, which
+    plans failures of faulty://.
     """
     from tfos.files.access import access_for
 
@@ -251,6 +294,7 @@ def hadoop(hdfs, tmp_path_factory):
             "fs.defaultFS": hdfs.uri,
             "ipc.client.connect.max.retries": 1,  # Ten by default, a second each.
             **{f"fs.viewfs.mounttable.tfos.link./{name}": uri for name, uri in behind.items()},
+            **json.loads(s3_client.environment["TFOS_HADOOP_PROPERTIES"]),
         },
     )
     hadoop_cluster.write_site(configuration, "hdfs", {"dfs.replication": 1})
@@ -258,6 +302,8 @@ def hadoop(hdfs, tmp_path_factory):
         # Java reads them as it starts; Spark, in later tests, must not see them.
         for name, value in planned.environment.items():
             patch.setenv(name, value)
+        connector = s3_client.environment["HADOOP_CLASSPATH"]
+        patch.setenv("HADOOP_CLASSPATH", connector, prepend=os.pathsep)
         patch.setenv("HADOOP_CONF_DIR", str(configuration))
         for name in ("mounted", "other"):
             access, viewed = access_for(behind[name])
@@ -295,7 +341,8 @@ def run_program(monkeypatch):
 
 @pytest.fixture
 def empty_directory(request, tmp_path):
-    """A function that makes an empty directory on "local", "hdfs", "viewfs" or "faulty": its path."""
+    """A function that makes an empty directory on "local", "hdfs", "viewfs", "faulty" or "s3a": its
+    path."""
 
     def make(kind):
         if kind == "local":
@@ -305,6 +352,8 @@ def empty_directory(request, tmp_path):
         )
         if kind == "faulty":
             return request.getfixturevalue("faulty").uri
+        if kind == "s3a":
+            return f"{request.getfixturevalue('s3a').uri}/{uuid.uuid4().hex}"
         from tfos.files.access import access_for
 
         base = getattr(request.getfixturevalue("hadoop"), kind)

@@ -24,6 +24,7 @@ ALLOWED = {
         "tfos.internal.records",
         "tfos.internal.spark",
     },
+    "tfos.internal.ui": {"tfos.internal.base", "tfos.internal.spark"},
     "tfos": {"tfos.internal.records.spark"},
     "tfos.ml": {"tfos.internal.base", "tfos.internal.inference", "tfos.internal.spark"},
     "com.yahoo.tensorflowonspark": {

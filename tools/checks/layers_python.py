@@ -38,7 +38,7 @@ ALLOWED = {
         "records",
         "tensorflow",
     },
-    "ml": {"errors", "files", "inference", "spark", "tfos"},
+    "ml": {"errors", "files", "inference", "mlflow", "spark", "tfos"},
     "cli": {
         "base",
         "errors",

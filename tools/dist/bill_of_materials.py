@@ -100,7 +100,7 @@ def sbom(version: str) -> dict:
 
 
 def licence_texts() -> dict[str, Path]:
-    """Of each component, the file with its licence."""
+    """The file with the licence of each component."""
     downloads = BUILD / "downloads"
     texts = {
         "OpenSSL": next(downloads.glob("openssl/*/openssl/LICENSE.txt")),

@@ -33,7 +33,7 @@ ELSEWHERE = {"TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONHASHSEED": "1"}
 
 
 def members(data: bytes) -> dict[str, str]:
-    """Of an archive, what is known of each member and a hash of its content; else nothing."""
+    """What is known of each member of an archive, and a hash of its content; else nothing."""
     if zipfile.is_zipfile(io.BytesIO(data)):
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return {

@@ -11,7 +11,7 @@ import make_dist
 from sysroot import Sysroot, run
 from targets import Target
 
-#: Of src: what needs neither TensorFlow nor Java, a package of Python, or an installed tfos.
+#: Folders of src that need no TensorFlow, Java, package of Python, or installed tfos.
 FOLDERS = ("base", "chunk", "collective", "columns", "control", "feed", "records")
 
 

@@ -142,7 +142,7 @@ class Sysroot:
                 if file.is_file() and not there.exists():
                     there.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy(file, there)
-        # Of glibc 2.32, and an error before. libstdc++ uses it if it is there.
+        # It came with glibc 2.32, and fails with older ones. libstdc++ uses it if it is there.
         (self.folder / "usr" / "include" / "sys" / "single_threaded.h").unlink()
 
     def _write_compilers(self) -> None:

@@ -15,7 +15,7 @@ class Target:
     """A processor, and how each tool names what belongs to it."""
 
     machine: str
-    #: Of Zig's folders of headers, the name of the processor's family.
+    #: The name of the processor's family in Zig's folders of headers.
     zig_headers: str
     #: OpenSSL's name of it, as its ./Configure takes it.
     openssl: str

@@ -36,7 +36,7 @@ OF_TESTS = ("pytest", "pytest-timeout", "psutil")
 TESTS = ("tests/python/feed/native", "tests/python/feed/test_row_codec.py")
 #: Ops of tfos in TensorFlow, and its BoringSSL beside our OpenSSL.
 TESTS_OF_TENSORFLOW = ("tests/python/files/test_tls.py",)
-#: Of the repository, what tests and examples consist of.
+#: What tests and examples consist of in the repository.
 SOURCES = ("tests", "tools", "examples", "pyproject.toml")
 STEPS = ("install", "native", "python", "tensorflow")
 

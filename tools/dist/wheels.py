@@ -27,7 +27,7 @@ class Python:
         return self.version != "3.11"
 
     def folder(self, machine: str) -> Path:
-        """Of its files for the processor ``machine``, as CPython's jars call it."""
+        """The folder of its files for the processor ``machine``, as CPython's jars call it."""
         content = CPYTHON[self.version, machine].fetch(self.downloads)
         return content / "org" / "bytedeco" / "cpython" / machine
 

@@ -172,7 +172,7 @@ def table_of_cases(reports: Reports, chosen: tuple[Combination, ...]) -> str:
 
 
 def table_of_versions(reports: Reports) -> str:
-    """Of each run, when it was and the versions of all parts; and whether the jar was used."""
+    """A row for each run: when it was, the versions of all parts, and whether the jar was used."""
     rows = []
     head: list[str] = []
     for combination in combinations.ALL:
@@ -198,7 +198,7 @@ def rates_text() -> str:
 
 
 def table_of_rates(reports: Reports) -> str:
-    """Of each Spark the rates of both ways, and what they are to the default's."""
+    """A row for each Spark: the rates of both ways, and what they are to the default's."""
     rows = []
     for combination in combinations.OF_SPARK:
         report = reports.get(rates_file(combination).stem)

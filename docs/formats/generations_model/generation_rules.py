@@ -32,7 +32,7 @@ class Model:
     ) -> None:
         self.transactions = transactions
         self.min_nodes = min_nodes
-        #: So many transactions give a newcomer the state.
+        #: How many transactions give a newcomer the state.
         self.share = share
         self.break_rule = break_rule
 
@@ -46,8 +46,10 @@ class Model:
                 yield from self._steps_of(world, number, node)
             elif number not in world.lost and node.doing != ABSENT:
                 yield f"{number} is found dead", self._lose(world, number)
-        if self._is_below(world) and self._members(world):
+        if self._is_below(world) and self._members(world) and not world.closed:
             yield "the limit passes", world._replace(failed=True)
+        if world.closed:
+            yield "the epoch ends", world._replace(closed=False)
         for number, node in enumerate(world.nodes):
             if node.sent:
                 message, rest = node.sent[0], node.sent[1:]
@@ -120,6 +122,11 @@ class Model:
                 given_up = node._replace(doing=doing, generation=wanted - 1, sent=(*node.sent, ready)
                 )
                 yield f"{number} gives up for {wanted}", put(world, number, given_up)
+        elif node.doing == BETWEEN and told > node.generation:
+            # It waits for rows meanwhile.
+            ready = self._ready(node, told)
+            follows = node._replace(doing=WAITING, generation=told - 1, sent=(*node.sent, ready))
+            yield f"{number} follows to {told}", put(world, number, follows)
         elif node.doing in (WAITING, ADMITTING) and node.members and told > node.generation + 1:
             # Another generation was opened while it waited. What was said before comes before.
             if not node.inbox and (last is None or last.generation < told):
@@ -148,7 +155,7 @@ class Model:
 
     def _waits(self, world: World) -> bool:
         """Whether the coordinator has asked the members to meet after a step."""
-        return bool(self._newcomers(world)) or self._is_below(world)
+        return not world.closed and (bool(self._newcomers(world)) or self._is_below(world))
 
     def _join(self, node: Node, group: Group) -> Node:
         if not node.members:
@@ -265,7 +272,7 @@ class Model:
         admits = all(answer.admits for answer in answers)
         if self.break_rule == "admits":
             admits = any(answer.admits for answer in answers)
-        if admits:
+        if admits and not world.closed:
             members |= self._newcomers(world)
             if len((members | world.admitted) - world.lost) < self.min_nodes:
                 return world  # It waits for others to come, or for the limit.
@@ -286,6 +293,9 @@ class Model:
     def failures(self, world: World) -> Iterator[tuple[str, World]]:
         if world.failed:
             return
+        if world.epochs and not world.closed:
+            begun = world._replace(closed=True, epochs=world.epochs - 1)
+            yield "an epoch begins", self._complete(begun)
         for number, node in enumerate(world.nodes):
             if node.doing == ABSENT:
                 if world.joins:

@@ -17,10 +17,11 @@ class Size(NamedTuple):
     joins: int = 0
     min_nodes: int = 1
     share: int = 1
+    epochs: int = 0
 
     def search(self) -> int:
         model = Model(self.transactions, min_nodes=self.min_nodes, share=self.share)
-        return search(model, initial(self.nodes, self.failures, self.joins))
+        return search(model, initial(self.nodes, self.failures, self.joins, self.epochs))
 
 #: What can be searched in seconds.
 SIZES = (
@@ -31,6 +32,8 @@ SIZES = (
     Size(transactions=3, nodes=1, failures=1, joins=1, share=2),
     Size(transactions=2, nodes=1, failures=1, joins=2, min_nodes=2),
     Size(transactions=3, nodes=2, failures=1, joins=1, min_nodes=2),
+    Size(transactions=2, nodes=2, failures=1, joins=1, epochs=1),
+    Size(transactions=2, nodes=1, failures=1, joins=2, min_nodes=2, epochs=1),
 )
 
 

@@ -23,7 +23,7 @@ class Ready(NamedTuple):
 
     generation: int
     committed: int
-    #: So many transactions it must return from until it has the state; 0: it has it.
+    #: How many transactions it must return from until it has the state; 0: it has it.
     lacks: int
     leaves: bool
     admits: bool
@@ -48,7 +48,7 @@ class Node(NamedTuple):
     computed: frozenset[int] | None = None
     results: tuple[frozenset[int] | None, ...] = ()
     lacks: int = 0
-    #: So many of its next transactions give newcomers the state.
+    #: How many of its next transactions give newcomers the state.
     shares: int = 0
     alive: bool = True
     #: A transaction that it returned from said so: the coordinator wants members to meet.
@@ -74,9 +74,12 @@ class World(NamedTuple):
     failed: bool
     failures: int
     joins: int
+    #: Nobody may come in: Spark feeds an epoch. So often one may yet begin.
+    closed: bool
+    epochs: int
 
 
-def initial(nodes: int, failures: int, joins: int) -> World:
+def initial(nodes: int, failures: int, joins: int, epochs: int = 0) -> World:
     """``nodes`` members of generation 0, and as many more that may join."""
     members = frozenset(range(nodes))
     old = tuple(Node(BETWEEN, 0, members) for _ in range(nodes))
@@ -94,6 +97,8 @@ def initial(nodes: int, failures: int, joins: int) -> World:
         failed=False,
         failures=failures,
         joins=joins,
+        closed=False,
+        epochs=epochs,
     )
 
 

@@ -127,9 +127,9 @@ def leased(count: int, command: Sequence[str] = NVIDIA_SMI) -> Iterator[list[str
     while (lease := _native.GpuLease.take(count, gpus)) is None:
         if not waiting:
             logger.warning(
-                "waiting for %d of this host's %d GPU(s): others of tfos hold them. No "
-                "instance waits "
-                "when a host has no more task slots than GPUs for them (spark.task.cpus, or "
+                "waiting for %d of this host's %d GPU(s): other tfos processes hold them. No "
+                "instance waits when a host has no more task slots than GPUs for them "
+                "(spark.task.cpus, or "
                 "spark.task.resource.gpu.amount)",
                 count,
                 len(gpus),

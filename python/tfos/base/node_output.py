@@ -17,12 +17,12 @@ logger = logging.getLogger(__name__)
 
 _INTERVAL_SECONDS = 1.0
 _FETCH_SECONDS = 30.0
-#: So many nodes are asked at a time: one whose host stands still keeps the answer waiting.
+#: How many nodes are asked at a time: one whose host stands still keeps the answer waiting.
 _ASKED_AT_ONCE = 8
 #: An answer has 256 KiB at most, and an agent keeps 1 MiB.
 _ANSWERS_OF_A_ROUND = 4
 _FULL_ANSWER_BYTES = 128 << 10
-#: Of one node: so many lines at once, and so many a second from then on.
+#: The most lines of one node: so many at once, and so many a second from then on.
 _MOST_LINES = 200
 _LINES_PER_SECOND = 20.0
 _MOST_CHARACTERS = 2000

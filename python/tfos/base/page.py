@@ -36,12 +36,12 @@ class PageLink:
 
     @classmethod
     def of(cls, address: str, port: int, key: str) -> PageLink:
-        """Of the coordinator at this address."""
+        """The page of the coordinator at this address."""
         return cls(f"http://{host_and_port(address, port)}/", key)
 
     @classmethod
     def parse(cls, link: str) -> PageLink:
-        """Of the link that the driver printed. Raises :class:`BadInputError` for anything else."""
+        """Reads the link of the driver. Raises :class:`BadInputError` for anything else."""
         parts = urlsplit(link.strip())
         key = parse_qs(parts.fragment).get("key", [""])[0]
         if parts.scheme not in ("http", "https") or not parts.netloc or not key:

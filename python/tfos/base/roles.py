@@ -14,7 +14,7 @@ SERVICE_JOBS = ("ps", "evaluator")
 #: Jobs whose nodes train together, and so share rows and files.
 TRAINING_JOBS = ("chief", "master", "worker")
 
-#: Of those, the jobs whose node is the first of all.
+#: The training jobs whose node is the first of all.
 CHIEF_JOBS = ("chief", "master")
 
 INPUT_MODES = ("spark", "tensorflow")

@@ -39,7 +39,7 @@ class Setting:
 
     @property
     def keyword(self) -> str:
-        """Of :func:`tfos.run`; "" for those of a session."""
+        """The argument of :func:`tfos.run`; "" for settings of a session."""
         if self.of_session:
             return ""
         return re.sub(r"([A-Z])", r"_\1", self.name.replace(".", "_")).lower()

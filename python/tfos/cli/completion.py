@@ -52,7 +52,7 @@ class Command:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of the command's line."""
+    """The parser of the command line."""
     made = argparse.ArgumentParser(
         prog="tfos completion",
         description="Prints a script that completes command lines of tfos. Add to ~/.bashrc: "

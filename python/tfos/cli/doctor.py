@@ -195,7 +195,7 @@ def check_rpc_of_defaults(environ: Mapping[str, str], version_of: VersionOf) -> 
 
 
 def check_hadoop_client() -> Check:
-    """Of the environment of this process, as the client itself looks for its jars."""
+    """Checks the environment of this process, as the client itself looks for its jars."""
     from tfos.errors import TfosError
 
     what = "Hadoop client"
@@ -297,7 +297,7 @@ def check_required(package: str, version_of: VersionOf) -> Check:
 
 def check_ucx(packaged: str | None = None, devices: Path = Path("/sys/class/infiniband")) -> Check:
     """The UCX that nodes of this host would use, found as they find it."""
-    from tfos.base import ucx
+    from tfos.base.libraries import ucx
     from tfos.errors import TfosError
 
     what = "UCX (rdma=True)"

@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.2
 #: How long an executor may take to register after the one before it, and the first one.
 _LAST_EXECUTOR_SECONDS = 5.0
 _FIRST_EXECUTOR_SECONDS = 120.0
-#: Of one host; a cold Python on a slow disk takes seconds.
+#: The time for one host; a cold Python on a slow disk takes seconds.
 _CHECK_SECONDS = 120
 
 _SHOWN = {OK: "ok", WARN: "WARN", FAIL: "FAIL"}

@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of the command's line."""
+    """The parser of the command line."""
     made = argparse.ArgumentParser(
         prog="tfos infer",
         description="Runs the rows of files through a SavedModel. Without --input: prints the "

@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of the command's line."""
+    """The parser of the command line."""
     whole = argparse.ArgumentParser(prog="tfos records", description="TFRecord files.")
     commands = whole.add_subparsers(required=True, metavar="COMMAND")
 

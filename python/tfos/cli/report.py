@@ -18,7 +18,7 @@ _FETCH_SECONDS = 60.0
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of the command's line."""
+    """The parser of the command line."""
     made = argparse.ArgumentParser(
         prog="tfos report",
         description="Writes the page of a running cluster as one HTML file. Asks for the link that "

@@ -55,7 +55,7 @@ _SWITCHES = frozenset(
 _OUR_SWITCHES = frozenset({"--no-env", "--dry-run", "-h", "--help"})
 _OUR_OPTIONS = frozenset({"--python-env", "--env-directory"})
 _SHORT = {"-c": "--conf"}
-#: Of spark-submit; the last one given counts there, so what is added must be added to it.
+#: Options of spark-submit; the last one given counts there, so what is added must be added to it.
 _LISTS = {"--archives": "spark.archives", "--jars": "spark.jars"}
 _CONF_OF_OPTION = {"--master": "spark.master", "--deploy-mode": "spark.submit.deployMode"}
 _CONF_OF_VARIABLE = {"MASTER": "spark.master", "DEPLOY_MODE": "spark.submit.deployMode"}

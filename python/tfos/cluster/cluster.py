@@ -12,33 +12,30 @@ from contextlib import ExitStack
 from typing import Any
 
 from tfos.base import keys, program_result
-from tfos.base.network import address_to_reach, host_and_port
-from tfos.base.node_output import OutputFollower
-from tfos.base.page import PageLink
 from tfos.base.roles import members_of
 from tfos.cluster import notebook
 from tfos.cluster.connect import channel_to
 from tfos.cluster.coordinator import Coordinator, node_name
 from tfos.cluster.ending import Ending
 from tfos.cluster.feed import FEED_TIMEOUT_SECONDS, ClusterFeed
-from tfos.cluster.launch import TENSORBOARD_PATH
 from tfos.cluster.launcher import Launcher
 from tfos.cluster.leaving import LeavingWatch
 from tfos.cluster.ledger import Ledger
 from tfos.cluster.plan import ClusterPlan
 from tfos.cluster.progress import Progress, Teller
-from tfos.cluster.report import Report
-from tfos.cluster.scraping import ScrapeTarget
-from tfos.cluster.training import plan_training
+from tfos.cluster.training import plan_training, sources_of_training
+from tfos.cluster.view.addresses import Addresses
+from tfos.cluster.view.onlookers import Onlookers
+from tfos.cluster.view.report import Report
 from tfos.errors import BadInputError, ClusterTimeoutError
 from tfos.feed import frames
-from tfos.feed.datafeed import VALIDATION_QUEUE
 from tfos.files import paths
 from tfos.mlflow.driver import TrackedRun
 from tfos.node_status import NodeStatus
 from tfos.spark import allocation
 from tfos.spark.connect import ConnectContext
 from tfos.spark.jobs import SparkJobs
+from tfos.spark.ui import ClusterTab
 
 #: For launch tasks to end by themselves, and for Spark to notice, when all agents have left.
 _LAUNCH_END_SECONDS = 5.0
@@ -69,7 +66,7 @@ class Cluster:
         self.default_fs = paths.default_fs(sc)
         self.working_dir = os.getcwd()
         self._queues = request.queues
-        self._settings = settings
+        self._stop_grace = settings.stop_grace
         self._token = keys.new_token()
         self._jobs = SparkJobs(sc, self.cluster_id)
         self._shut_down = False
@@ -78,43 +75,36 @@ class Cluster:
         self._ended = threading.Event()
         self._has_tensorboard = request.tensorboard
         self._progress = progress
-        self._coordinator = Coordinator(
+        coordinator = self._coordinator = Coordinator(
             plan.of_coordinator(self.cluster_id, sc.appName, self._token),
             self._jobs.cancel,
-            channel_to(sc, plan.settings, plan.profile),
+            channel_to(sc, plan),
             self._stop_as_asked,
         )
-        self._link = PageLink.of(*self.coordinator_address, keys.key_for(self._token, "read"))
-        self._report = Report(self._link_from_here())
-        progress.say(f"page | {self._link}")
+        self._addresses = Addresses.of(self._coordinator, self._token, settings)
+        self._report = Report(self._addresses.page_from_driver)
+        progress.say(f"page | {self.page_url}")
         show = self._show_progress = Teller(
             progress, self._coordinator, lambda: self._feed.counts()
         )
         self._feed = ClusterFeed(
-            self._coordinator, settings, self._token, self._jobs, show, plan.is_elastic
+            coordinator, settings, self._token, self._jobs, show, plan.is_elastic, plan.may_grow
         )
         self._ending = Ending(
             self._coordinator, self._feed, self.input_mode == "spark", settings.stop_grace, show
         )
+        self._tab = ClusterTab(sc, self.cluster_id, self.page_url, self._coordinator, self.ledger)
         self._launcher = Launcher(self._jobs, self._coordinator, show)
-        self._scrape_target: ScrapeTarget | None = None
-        self._output: OutputFollower | None = None
-        self._tracked = tracked
+        self._onlookers = Onlookers(self._coordinator.nodes, tracked)
         self._begun.set()
         try:
-            if settings.logs == "driver":
-                self._output = OutputFollower(
-                    self._link_from_here(), self._coordinator.nodes, progress.show_output
-                )
-            if tracked is not None:
-                tracked.follow(self._coordinator.nodes)
-            if settings.scrape_directory:
-                self._scrape_target = ScrapeTarget(
-                    settings.scrape_directory,
-                    self.cluster_id,
-                    self.coordinator_address,
-                    {"application": sc.applicationId, "program": sc.appName},
-                )
+            self._onlookers.begin(
+                settings,
+                self._addresses,
+                self.cluster_id,
+                {"application": sc.applicationId, "program": sc.appName},
+                progress.show_output,
+            )
             launch_plan = plan.of_launch(
                 sc.getConf(),
                 self.cluster_id,
@@ -176,21 +166,12 @@ class Cluster:
         Interrupted (Ctrl-C, a notebook's stop button), it cancels its Spark job. What the nodes
         have got by then is a part of the next epoch that is fed, and is not cached.
         """
-        self._check_feedable(queue)
-        if cache is not None and self._feed.may_lose_nodes:
-            raise BadInputError(
-                f"cache={cache!r} keeps rows in the nodes, and what a lost node has kept is gone: "
-                "it does not go with max_lost_nodes and nodes=(least, most)"
-            )
-        sources = {queue: data}
-        if validation is not None:
-            self._check_feedable(VALIDATION_QUEUE)
-            if queue == VALIDATION_QUEUE:
-                raise BadInputError(f"data and validation can't both go to the queue {queue!r}")
-            sources[VALIDATION_QUEUE] = validation
+        sources = sources_of_training(data, queue, validation)
+        for name in sources:
+            self._check_feedable(name)
         for source in sources.values():
             self._feed.learn_schema(source)
-        plan = plan_training(sources, epochs, shuffle, cache)
+        plan = plan_training(sources, epochs, shuffle, cache, self._feed.may_lose_nodes)
         with self._progress.waiting():
             self._feed.train(plan, sources, queue, feed_timeout, decimals)
 
@@ -304,6 +285,7 @@ class Cluster:
         try:
             if streaming_context is not None:
                 self._ending.await_streaming(streaming_context)
+            self._launcher.replace_no_more()
             self._ending.await_programs(service_grace, timeout)
         except BaseException as error:
             self._ending.stop(f"the driver's shutdown ended with {type(error).__name__}")
@@ -359,8 +341,7 @@ class Cluster:
                 _TENSORBOARD_SECONDS,
             )
             return None
-        where = host_and_port(*self.coordinator_address)
-        return f"http://{where}{TENSORBOARD_PATH}/?key={keys.key_for(self._token, 'read')}"
+        return self._addresses.tensorboard
 
     @property
     def launch_rdd(self) -> Any:
@@ -369,39 +350,37 @@ class Cluster:
 
     @property
     def coordinator_address(self) -> tuple[str, int]:
-        return self._coordinator.address, self._coordinator.port
+        return self._addresses.address, self._addresses.port
 
     @property
     def page_url(self) -> str:
         """The cluster's page for a browser, with a key that opens nothing but pages. The driver
         prints it at the start. It is there as long as the coordinator."""
-        return str(self._link)
+        return str(self._addresses.page)
 
     @property
     def metrics_url(self) -> str:
-        """Where the coordinator serves the metrics for Prometheus, with ``auth_header``."""
-        return f"http://{host_and_port(*self.coordinator_address)}/metrics"
+        """Where the coordinator serves the metrics for Prometheus, with ``metrics_header``."""
+        return self._addresses.metrics
 
-    def auth_header(self) -> dict[str, str]:
+    def metrics_header(self) -> dict[str, str]:
         """The HTTP header that ``metrics_url`` wants. It opens the metrics alone."""
-        key = self._settings.scrape_token or keys.key_for(self._token, "scrape")
-        return {"Authorization": f"Bearer {key}"}
+        return self._addresses.metrics_header()
 
     @property
     def status_url(self) -> str:
         """Where the coordinator serves the state of all nodes as JSON, with ``status_header``."""
-        return f"http://{host_and_port(*self.coordinator_address)}/v1/status"
+        return self._addresses.status
 
     def status_header(self) -> dict[str, str]:
         """The HTTP header that ``status_url`` wants, for people. It opens nothing but pages."""
-        return {"Authorization": f"Bearer {keys.key_for(self._token, 'read')}"}
+        return self._addresses.status_header()
 
     @property
     def operate_link(self) -> str:
         """What ``tfos status --link`` and its like ask for on another host: it opens what is read,
         ``tfos stack``, ``tfos profile`` and ``tfos stop``. On the driver's host they need none."""
-        where = host_and_port(*self.coordinator_address)
-        return f"tfos://{where}/#key={keys.key_for(self._token, 'operate')}"
+        return self._addresses.operate
 
     def __enter__(self) -> Cluster:
         return self
@@ -410,17 +389,12 @@ class Cluster:
         if error is None:
             self.shutdown()
         elif not self._shut_down:
+            failure = self._coordinator.failure_behind(error)
             self._abort(f"the driver program failed: {kind.__name__}")
+            if failure is not None:
+                raise failure from error
 
     # -- how
-
-    def _link_from_here(self) -> PageLink:
-        """Beside this process, not by the address that others use: a load balancer, say, may not
-        let it come back."""
-        if self._coordinator.executor_id is not None:
-            return self._link
-        here = address_to_reach(self._settings.coordinator_bind_address)
-        return PageLink.of(here, self.coordinator_address[1], self._link.key)
 
     def _check_feedable(self, queue: str) -> None:
         if self.input_mode != "spark":
@@ -464,7 +438,7 @@ class Cluster:
         this is interrupted, or something in it fails."""
         with ExitStack() as at_last:  # What is named first is done last.
             at_last.callback(atexit.unregister, self._at_exit)
-            at_last.callback(self._coordinator.close, timeout=self._settings.stop_grace + 10)
+            at_last.callback(self._coordinator.close, timeout=self._stop_grace + 10)
             if cancel:
                 at_last.callback(self._launcher.release_executors)
                 at_last.callback(self._jobs.cancel)
@@ -482,14 +456,10 @@ class Cluster:
 
     def _say_the_end(self) -> None:
         """The last that is shown of the cluster, and kept."""
-        if self._output is not None:
-            self._output.finish()
-        if self._tracked is not None:
-            self._tracked.finish()
-        if self._scrape_target is not None:
-            self._scrape_target.remove()
+        self._onlookers.finish()
         failed = self._coordinator.failure is not None
         self._show_progress("failed" if failed else "ended", last=True)
         self._progress.say_ledger(self.ledger(), failed)
+        self._tab.finish()
         if self._coordinator.executor_id is None:
             self._report.keep()

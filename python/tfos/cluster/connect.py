@@ -20,9 +20,10 @@ from tfos.base import keys
 from tfos.cluster import keeper
 from tfos.cluster.coordinator import Channel
 from tfos.cluster.coordinator_process import CoordinatorProcess
-from tfos.errors import TfosError
-from tfos.settings import Settings
+from tfos.cluster.plan import ClusterPlan
+from tfos.errors import NodeFailedError, TfosError
 from tfos.spark.connect import ConnectContext
+from tfos.spark.jobs import SparkJob
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,15 @@ _FIRST_ATTEMPTS = 3
 _LOOK_SECONDS = 1.0
 #: Between two calls when one has failed.
 _PAUSE_SECONDS = 1.0
+#: Why it did not start.
+_NO_SLOT = (
+    "no executor slot came for the task that starts it. Other jobs hold the slots of Spark's "
+    "server, or it has no executors. Free cores, or give the server more executors or cores"
+)
+_SLOW_START = (
+    "the task that starts it runs on an executor, but has not answered. Look at the output of the "
+    "executors' Python workers, and raise registration_timeout if their hosts are slow"
+)
 
 
 class RemoteCoordinator:
@@ -45,13 +55,13 @@ class RemoteCoordinator:
     Errors: what can't be reached for as long as the lease, has ended.
     """
 
-    def __init__(self, context: ConnectContext, settings: Settings, profile: Any = None):
-        """``profile``: the ResourceProfile of the nodes, which the executor beside it then has,
-        too; None: Spark's default."""
+    def __init__(self, context: ConnectContext, plan: ClusterPlan):
+        """The executor beside it has the ResourceProfile of the plan's nodes."""
         self._context = context
-        self._profile = profile
-        self._lease = settings.connect_lease
-        self._ports = settings.coordinator_port
+        self._profile = plan.profile
+        self._registration_timeout = plan.request.registration_timeout
+        self._lease = plan.settings.connect_lease
+        self._ports = plan.settings.coordinator_port
         self.pid = -1
         self.name = "not started"
         self._call: Callable[[str], str] = lambda request: ""
@@ -63,9 +73,10 @@ class RemoteCoordinator:
         self._ended = threading.Event()
 
     def listen(self, start: dict[str, Any]) -> dict[str, Any]:
-        """Starts it in a Spark task and returns its ``listening``."""
+        """Starts it in a Spark task and returns its ``listening``. A task that Spark does not run
+        in time is cancelled, and :class:`NodeFailedError` says why."""
         bootstrap = {"start": start, "lease": self._lease, "ports": self._ports}
-        first = self._context.run_on_executor(partial(keeper.start, bootstrap), self._profile)
+        first = self._on_executor(start["cluster_id"], partial(keeper.start, bootstrap))
         if first["type"] != "listening":
             raise TfosError(f"the coordinator did not start on an executor: {first['message']}")
         self.pid = first["pid"]
@@ -79,6 +90,29 @@ class RemoteCoordinator:
         for target in (self._ask_again_and_again, self._send_all):
             threading.Thread(target=target, name="tfos-connect", daemon=True).start()
         return first
+
+    def _on_executor(self, cluster_id: str, function: Callable[[], Any]) -> Any:
+        job = SparkJob(
+            self._context,
+            f"tfos-{cluster_id}-coordinator",
+            f"tfos coordinator of {cluster_id}",
+            lambda: self._context.run_on_executor(function, self._profile),
+            lambda job: None,
+        )
+        try:
+            if job.wait(self._registration_timeout):
+                return job.result()
+            running, _ = job.task_counts()
+            message = (
+                f"the coordinator did not start within {self._registration_timeout:g} s "
+                f"(registration_timeout): {_SLOW_START if running else _NO_SLOT}"
+            )
+            raise NodeFailedError.from_message(
+                {"node_id": -1, "step": "start the cluster", "message": message}
+            )
+        finally:  # Ctrl-C, too, leaves no job behind that waits for a slot.
+            if not job.done:
+                job.cancel()
 
     def send(self, line: str) -> None:
         """Sends a message soon, after those before it."""
@@ -181,11 +215,11 @@ class RemoteCoordinator:
         return (None, answer["trouble"]) if "trouble" in answer else (answer, "")
 
 
-def channel_to(context: Any, settings: Settings, profile: Any) -> Callable[[], Channel]:
+def channel_to(context: Any, plan: ClusterPlan) -> Callable[[], Channel]:
     """Where the coordinator runs: beside the driver, or beside an executor where the driver program
-    is a client of Spark Connect. ``profile``: as :class:`RemoteCoordinator` has it."""
+    is a client of Spark Connect."""
     if isinstance(context, ConnectContext):
-        return partial(RemoteCoordinator, context, settings, profile)
+        return partial(RemoteCoordinator, context, plan)
     return CoordinatorProcess
 
 

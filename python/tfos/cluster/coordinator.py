@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 from tfos.base import control_message
 from tfos.cluster.coordinator_process import CoordinatorProcess
-from tfos.errors import ClusterStoppedError, NodeFailedError
+from tfos.errors import ClusterStoppedError, FeedError, NodeFailedError, NodeLostError
+from tfos.spark.failures import explained
 
 logger = logging.getLogger(__name__)
 
@@ -79,13 +80,18 @@ class Coordinator:
         self._on_stop = on_stop
         self._stop_asked = False
         self._stopped = ""  # what is raised from then on
-        self._bears_losses = start["max_lost_nodes"] > 0 or start.get("min_nodes", 0) > 0
+        self._may_lose_nodes = any(
+            start.get(name, 0) > 0 for name in ("max_lost_nodes", "min_nodes", "returning_nodes")
+        )
         self._nodes: dict[int, dict[str, Any]] = {}
         self._metrics: dict[int, dict[str, Any]] = {}
+        #: The last of each process that a node had before, in whose place another came.
+        self._metrics_before: dict[int, list[dict[str, Any]]] = {}
         self._terminated: set[int] = set()
         self._failure: dict[str, Any] | None = None
         self._waits = ""
         self._drained = 0
+        self._begun = 0
         self._progress: dict[str, Any] = {}
         self._formed = False
         self._finished = False
@@ -104,7 +110,7 @@ class Coordinator:
 
     @property
     def pid(self) -> int:
-        """Of its process, on the host that it runs on."""
+        """The id of its process, on the host that it runs on."""
         return self._channel.pid
 
     @property
@@ -125,10 +131,15 @@ class Coordinator:
             return self._failure
 
     def nodes(self) -> list[dict[str, Any]]:
-        """A copy of what is known of every node, with its latest ``metrics``."""
+        """A copy of what is known of every node, with its latest ``metrics``, and in
+        ``metrics_before`` the last ones of each that was lost and that it came in place of."""
         with self._changed:
             return [
-                {**node, "metrics": dict(self._metrics.get(node_id, {}))}
+                {
+                    **node,
+                    "metrics": dict(self._metrics.get(node_id, {})),
+                    "metrics_before": list(self._metrics_before.get(node_id, [])),
+                }
                 for node_id, node in sorted(self._nodes.items())
             ]
 
@@ -143,6 +154,12 @@ class Coordinator:
         """The number of the last question ``ask_drained`` that was answered; 0: none."""
         with self._changed:
             return self._drained
+
+    @property
+    def begun(self) -> int:
+        """The number of the last ``begin_epoch`` that was answered; 0: none."""
+        with self._changed:
+            return self._begun
 
     @property
     def progress(self) -> dict[str, Any]:
@@ -209,6 +226,17 @@ class Coordinator:
                 raise ClusterStoppedError(self._stopped)
             if self._failure is not None:
                 raise NodeFailedError.from_message(self._failure)
+
+    def failure_behind(self, error: BaseException) -> NodeFailedError | None:
+        """The cluster's first failure, where an error of the driver's program is what came of it: a
+        task of Spark's that infers knows only that no node answers, if nobody tells it why."""
+        with self._changed:
+            failure = self._failure
+        if failure is None or not isinstance(error, Exception):
+            return None
+        if not isinstance(explained(error), (FeedError, NodeLostError)):
+            return None
+        return NodeFailedError.from_message(failure)
 
     def close(self, timeout: float = 10.0) -> None:
         """Ends the process; after ``timeout`` seconds by force."""
@@ -305,8 +333,9 @@ class Coordinator:
         match event["type"]:
             case "node":
                 node = event["node"]
-                if node["state"] == "lost" and self._bears_losses:
+                if node["state"] == "lost" and self._may_lose_nodes:
                     logger.warning("%s is lost: %s", node_name(node), node["detail"])
+                self._note_another(node)
                 self._nodes[node["node_id"]] = node
             case "formed":
                 self._nodes.update({node["node_id"]: node for node in event["nodes"]})
@@ -320,6 +349,8 @@ class Coordinator:
                 self._terminated.add(event["node_id"])
             case "epoch_drained":
                 self._drained = event["number"]
+            case "epoch_begins":
+                self._begun = event["number"]
             case "waiting":
                 self._waits = event["reason"]
             case "finished":
@@ -334,3 +365,12 @@ class Coordinator:
                 }
             case other:
                 logger.debug("ignored coordinator event %s", other)
+
+    def _note_another(self, node: dict[str, Any]) -> None:
+        """What is known of a lost node is not of the one that has come in its place."""
+        node_id = node["node_id"]
+        before = self._nodes.get(node_id, {}).get("state")
+        if before == "lost" and node["state"] == "registered":
+            self._terminated.discard(node_id)
+            metrics = self._metrics.pop(node_id, {})
+            self._metrics_before.setdefault(node_id, []).append(metrics)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
 from tfos.cluster.feed import ClusterFeed
+from tfos.cluster.feed_plans import fed_nodes
 from tfos.errors import ClusterTimeoutError
 
 logger = logging.getLogger(__name__)
@@ -80,7 +82,7 @@ class Ending:
     def await_training(self, timeout: float | None) -> list[str]:
         """Until the programs of all nodes that train have returned; those that have not after
         ``timeout`` seconds, for people."""
-        nodes = self._feed.fed_nodes
+        nodes = partial(fed_nodes, self._coordinator)
         if self._await(lambda: all(n["state"] in FINAL_STATES for n in nodes()), timeout):
             return []
         return [
@@ -94,7 +96,7 @@ class Ending:
         coordinator = self._coordinator
         if self._feeds:
             coordinator.send("end_feed")
-            trains = self._feed.fed_nodes
+            trains = partial(fed_nodes, coordinator)
             coordinator.wait_quietly(
                 lambda: all(n["state"] in FINAL_STATES for n in trains()), timeout
             )

@@ -4,42 +4,33 @@ rows."""
 from __future__ import annotations
 
 import copy
-import itertools
 import logging
-import secrets
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
-from tfos.base import keys
-from tfos.base.roles import SERVICE_JOBS
-from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
+from tfos.cluster.coordinator import FINAL_STATES, Coordinator
+from tfos.cluster.feed_plans import FeedPlans, fed_nodes
 from tfos.cluster.ledger import Ledger
 from tfos.cluster.training import Course, Training
-from tfos.errors import (
-    BadInputError,
-    ClusterTimeoutError,
-    NodeFailedError,
-    NodeLostError,
-    TfosError,
-)
+from tfos.cluster.whole_epochs import Epoch, WholeEpochs, takes_part
+from tfos.errors import NodeFailedError, NodeLostError, TfosError
 from tfos.feed import frames, jvm, shuffling
-from tfos.feed.plan import FeedPlan, Replay
+from tfos.feed.datafeed import VALIDATION_QUEUE
+from tfos.feed.plan import FeedPlan
 from tfos.feed.tasks import ArrowInferenceFeeder, ArrowTrainFeeder, InferenceFeeder, TrainFeeder
 from tfos.settings import Settings
 from tfos.spark import arrow_types, failures, jar, row_order
 from tfos.spark.connect import is_connect
-from tfos.spark.jobs import SparkJob, SparkJobs, pickled_batches
+from tfos.spark.jobs import SparkJob, SparkJobs
 
 logger = logging.getLogger(__name__)
 
 #: A program may evaluate or export for an hour.
 FEED_TIMEOUT_SECONDS = 7200.0
-#: No timeout needs more; what counts milliseconds can hold it.
-_MOST_SECONDS = 1e9
 #: After a node's failure Spark's own error for the same event may arrive first; this long the
 #: driver waits for the failure that explains it.
 _EXPLANATION_SECONDS = 3.0
@@ -64,19 +55,6 @@ def warn_of_order(source: Any) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Epoch:
-    """What one Spark job feeds to a queue."""
-
-    queue: str
-    #: Of the queue's epochs, which count through the cluster's life.
-    number: int = 0
-    replay: Replay = field(default_factory=Replay)
-    #: What nodes that are lost now had got of it is fed to the others.
-    repeats: bool = False
-    job_id: bytes = field(default_factory=lambda: secrets.token_bytes(16))
-
-
 class ClusterFeed:
     """What feeds the nodes of one cluster.
 
@@ -86,7 +64,8 @@ class ClusterFeed:
 
     token: of the cluster, for the tasks that feed. jobs: where feed jobs run, and are cancelled
     when the cluster fails. show_progress: called again and again, with what is waited for.
-    elastic: the nodes go on without those that are lost, and train on their rows.
+    elastic: the nodes go on without those that are lost, and train on their rows. others_come:
+    other nodes come in their place, or late.
     """
 
     def __init__(
@@ -97,14 +76,19 @@ class ClusterFeed:
         jobs: SparkJobs,
         show_progress: Callable[[str], None],
         elastic: bool = False,
+        others_come: bool = False,
     ):
         self._coordinator = coordinator
         self._settings = settings
-        self._token = token
         self._jobs = jobs
         self._show_progress = show_progress
         self._elastic = elastic
-        self._questions = itertools.count(1)
+        self._plans = FeedPlans(coordinator, settings, token, show_progress, elastic)
+        self._whole = (
+            WholeEpochs(coordinator, show_progress, self.nobody_wants_rows, others_come)
+            if elastic
+            else None
+        )
         self._lock = threading.Lock()
         self._turns: dict[str, threading.Lock] = {}  # by queue
         self._epochs: dict[str, int] = {}  # the next of each queue; they count through its life
@@ -144,15 +128,15 @@ class ClusterFeed:
         """Whether the cluster goes on without a node that is lost."""
         return self._elastic or self._settings.max_lost_nodes > 0
 
-    def fed_nodes(self) -> list[dict[str, Any]]:
-        return [n for n in self._coordinator.nodes() if n["job_name"] not in SERVICE_JOBS]
-
     def nobody_wants_rows(self) -> bool:
         terminated = self._coordinator.terminated_nodes()
         # A node that failed does not count: its failure is about to be raised.
         content = {"done", "stopped"} | ({"lost"} if self.may_lose_nodes else set())
         return all(
-            node["node_id"] in terminated or node["state"] in content for node in self.fed_nodes()
+            node["node_id"] in terminated or node["state"] in content
+            for node in fed_nodes(self._coordinator)
+            # Others wait for these, and then nobody does.
+            if node["state"] == "lost" or takes_part(node)
         )
 
     def train(
@@ -174,7 +158,7 @@ class ClusterFeed:
 
     def infer_rdd(self, rdd: Any, timeout: float, queue: str) -> Any:
         """An RDD of what the programs answer, in the order of each partition's rows."""
-        source, plan = self._feed_plan(rdd, timeout, _Epoch(queue))
+        source, plan = self._plans.of_rdd(rdd, timeout, Epoch(queue))
         return source.mapPartitionsWithIndex(InferenceFeeder(plan), preservesPartitioning=True)
 
     def infer_frame(
@@ -182,7 +166,7 @@ class ClusterFeed:
     ) -> Any:
         """The DataFrame that was planned."""
         feeder = ArrowInferenceFeeder(
-            self._plan(False, timeout, _Epoch(queue)),
+            self._plans.make(False, timeout, Epoch(queue)),
             wanted.names,
             wanted.keys,
             wanted.fed,
@@ -212,7 +196,7 @@ class ClusterFeed:
             else (partial(self._feed_rdd, source))
             for name, source in sources.items()
         }
-        course = self._course = Course.of(plan, self.fed_nodes(), self._ledger.read)
+        course = self._course = Course.of(plan, fed_nodes(self._coordinator), self._ledger.read)
         for job in range(plan.jobs):
             course.enter(job, self._ledger.read)
             for name, feed in feeds.items():
@@ -221,11 +205,12 @@ class ClusterFeed:
                 mixed = name == queue  # validation needs no other order
                 replay = plan.replay if mixed else replace(plan.replay, shuffle_seed=0)
                 first, last = self._take_epochs(name, 1 + replay.epochs)
-                epoch = _Epoch(name, first, replay)
+                epoch = Epoch(name, first, replay)
                 seed = plan.seed_of_job(job) if mixed else 0
                 try:
-                    if self._elastic and mixed:
-                        self._feed_whole(partial(feed, seed, feed_timeout), epoch)
+                    # Validation is read by each node for itself, so there are no steps to wait for.
+                    if self._whole is not None and mixed and name != VALIDATION_QUEUE:
+                        self._whole.feed(partial(feed, seed, feed_timeout), epoch)
                     else:
                         feed(seed, feed_timeout, epoch)
                 except BaseException:
@@ -242,46 +227,6 @@ class ClusterFeed:
                 self._coordinator.send("end_epoch", queue=name, epoch=last)
         course.enter(plan.jobs, self._ledger.read)
 
-    def _feed_whole(self, feed: Callable[[_Epoch], None], epoch: _Epoch) -> None:
-        """Feeds an epoch until the nodes that are left have trained on its rows, those included
-        that a node had got which was lost meanwhile.
-
-        Up to the last batches of the epoch, that is: once its end is told, nothing is fed again.
-        """
-        while not self.nobody_wants_rows():
-            lost = self._lost_nodes()
-            feed(epoch)
-            if self._lost_nodes() == lost and self._await_steps(epoch, lost):
-                return
-            if names := self._lost_nodes() - lost:
-                logger.warning(
-                    "what %s had got of epoch %d of '%s' is fed again, to the nodes that are left. "
-                    "They train a second time on the rows of it that it had trained on",
-                    ", ".join(sorted(names)),
-                    epoch.number,
-                    epoch.queue,
-                )
-            epoch = replace(epoch, repeats=True)
-
-    def _lost_nodes(self) -> set[str]:
-        return {node_name(node) for node in self.fed_nodes() if node["state"] == "lost"}
-
-    def _await_steps(self, epoch: _Epoch, lost: set[str]) -> bool:
-        """Until the nodes have made all steps that the rows allow, or none wants rows; False when
-        another node is lost before."""
-        number = next(self._questions)
-        self._coordinator.send("ask_drained", queue=epoch.queue, epoch=epoch.number, number=number)
-        self._coordinator.wait(
-            lambda: (
-                self._coordinator.drained == number
-                or self._lost_nodes() != lost
-                or self.nobody_wants_rows()
-            ),
-            None,
-            while_waiting=lambda: self._show_progress("feeding"),
-        )
-        return self._lost_nodes() == lost
-
     def _turn(self, queue: str) -> threading.Lock:
         """Held by the one that feeds the queue."""
         return self._turns.setdefault(queue, threading.Lock())
@@ -291,17 +236,17 @@ class ClusterFeed:
         with self._turn(queue):
             with self._lock:
                 number = self._epochs.get(queue, 0)
-            epoch = _Epoch(queue, number)
+            epoch = Epoch(queue, number)
             feed = partial(self._feed_rdd, rdd, 0, timeout)
             try:
-                if self._elastic:
-                    self._feed_whole(feed, epoch)
+                if self._whole is not None:
+                    self._whole.feed(feed, epoch)
                 else:
                     feed(epoch)
             finally:
                 self._end_job(epoch)
 
-    def _end_job(self, epoch: _Epoch) -> None:
+    def _end_job(self, epoch: Epoch) -> None:
         """No task comes any more of the job that fed the epoch: nodes need not remember it. A
         stream has a job for each interval, and none of them ends the epoch."""
         self._coordinator.send("end_job", job=epoch.job_id.hex())
@@ -313,75 +258,12 @@ class ClusterFeed:
             self._epochs[queue] = first + count
         return first, first + count - 1
 
-    def _await_feeds(self, timeout: float) -> None:
-        """Until every fed node listens; ``timeout`` bounds how long their programs may import."""
-
-        def missing() -> list[dict[str, Any]]:
-            return [n for n in self.fed_nodes() if not n["feed"] and n["state"] not in FINAL_STATES]
-
-        listening = self._coordinator.wait(
-            lambda: not missing(),
-            timeout,
-            while_waiting=lambda: self._show_progress("waiting for the programs"),
-        )
-        if not listening:
-            raise ClusterTimeoutError(
-                f"nodes were not ready to be fed within {timeout:g} s: "
-                + "; ".join(f"{node_name(n)} is {n['state']} ({n['detail']})" for n in missing())
-            )
-
-    def _feed_plan(self, rdd: Any, timeout: float, epoch: _Epoch) -> tuple[Any, FeedPlan]:
-        """The RDD to feed from and the plan for its tasks, once every fed node listens."""
-        # Where rows may not be pickles, Spark's batches are opened by its own workers.
-        pickled = pickled_batches(rdd) if self._settings.feed_pickle else None
-        source = rdd if pickled is None else pickled
-        return source, self._plan(pickled is not None, timeout, epoch)
-
-    def _plan(self, pickled: bool, timeout: float, epoch: _Epoch) -> FeedPlan:
-        if not 0 < timeout < _MOST_SECONDS:
-            raise BadInputError(
-                f"feed_timeout={timeout!r}: seconds, above 0 and below {_MOST_SECONDS:g}"
-            )
-        self._await_feeds(timeout)
-        endpoints = [
-            {
-                "node_id": node["node_id"],
-                "address": node["address"],
-                "port": node["feed"]["port"],
-                "socket": node["feed"]["socket"],
-                "executor_id": node["executor_id"],
-            }
-            for node in self.fed_nodes()
-            if node["feed"] and node["state"] != "lost"
-        ]
-        return FeedPlan(
-            feed_key=keys.key_for(self._token, "feed"),
-            ask_key=keys.key_for(self._token, "ask"),
-            encrypt=self._settings.encrypt,
-            endpoints=endpoints,
-            coordinator=(self._coordinator.address, self._coordinator.port),
-            job_id=epoch.job_id,
-            queue=epoch.queue,
-            timeout=timeout,
-            answer_timeout=self._settings.node_answer_timeout,
-            region_bytes=self._settings.feed_region,
-            chunk_bytes=self._settings.feed_chunk,
-            epoch=epoch.number,
-            pickle=self._settings.feed_pickle,
-            pickled=pickled,
-            replay=epoch.replay,
-            until_read=self._settings.max_lost_nodes > 0,
-            check_retries=self._settings.feed_check_retries,
-            bears_losses=self._elastic,
-            repeats=epoch.repeats,
-        )
-
-    def _feed_rdd(self, rdd: Any, seed: int, timeout: float, epoch: _Epoch) -> None:
+    def _feed_rdd(self, rdd: Any, seed: int, timeout: float, epoch: Epoch) -> None:
         """Feeds one epoch, in an order of its own unless ``seed`` is 0."""
         if self.nobody_wants_rows() or rdd.getNumPartitions() == 0:
             return
         ordered = shuffling.shuffled_rdd(rdd, seed) if seed else rdd
-        source, plan = self._feed_plan(ordered, timeout, epoch)
+        source, plan = self._plans.of_rdd(ordered, timeout, epoch)
         if plan.pickled and self._feeds_by_jvm():
             collect = partial(jvm.train_pickled, source, plan)
         else:
@@ -404,13 +286,15 @@ class ClusterFeed:
         frames.check_schema(frame.schema, decimals)
         source, names = arrow_types.as_arrow_source(frame)
         by_jvm = self._feeds_by_jvm()
+        # The same for all epochs, and asked for at the first that needs it.
+        partitions = cache(partial(shuffling.partitions_of, source))
 
-        def feed(seed: int, timeout: float, epoch: _Epoch) -> None:
-            ordered = source
-            if seed:
-                shuffle = partial(shuffling.shuffled_frame, source, seed)
-                ordered = self._ask_spark("shuffle", shuffle)
-            plan = self._plan(False, timeout, epoch)
+        def shuffled(seed: int) -> Any:
+            return shuffling.shuffled_frame(source, seed, partitions())
+
+        def feed(seed: int, timeout: float, epoch: Epoch) -> None:
+            ordered = self._ask_spark("shuffle", partial(shuffled, seed)) if seed else source
+            plan = self._plans.make(False, timeout, epoch)
             if by_jvm:
                 collect = partial(jvm.train, ordered, plan, names, decimals)
             else:
@@ -456,9 +340,9 @@ class ClusterFeed:
             if cancelled or job.error is not None:
                 self.cut_short()
         if job.error is None and not cancelled:
-            # Of what was on its way to a node that wants no more, nobody knows what it took.
+            # Nobody knows what a node that wants no more took of what was on its way to it.
             final = FINAL_STATES - ({"lost"} if self._elastic else set())
-            ended = any(node["state"] in final for node in self.fed_nodes())
+            ended = any(node["state"] in final for node in fed_nodes(self._coordinator))
             if ended or self._coordinator.terminated_nodes():
                 self.cut_short()
             return job.result()

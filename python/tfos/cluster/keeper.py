@@ -37,7 +37,7 @@ from tfos.spark import executor
 PATH = "/v1/driver"
 #: On top of the lease, for the client to hear of the keeper and for the server to start Python.
 FIRST_CALL_SECONDS = 60.0
-#: Of a request.
+#: The most bytes of a request.
 _MOST_BYTES = 8 << 20
 #: One that comes more costs the oldest its place.
 _MOST_STRANGERS = 64

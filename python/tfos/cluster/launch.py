@@ -22,7 +22,7 @@ from tfos.spark import executor
 logger = logging.getLogger(__name__)
 
 PROTOCOL = 1
-#: Of TensorBoard's page at the coordinator.
+#: The path of TensorBoard's page at the coordinator.
 TENSORBOARD_PATH = "/tensorboard"
 
 #: Belong to the Spark worker, not to the node, beside Spark's secrets.
@@ -74,8 +74,10 @@ class LaunchPlan:
     gpu_fraction: float
     #: Parameter servers and evaluators.
     nodes_without_gpus: frozenset[int]
-    #: So many nodes, the first ones, are native parameter servers.
+    #: How many nodes, counted from node 0, are native parameter servers.
     parameter_servers: int
+    #: How many nodes, counted from node 0, are restarted when they are lost.
+    returning_nodes: int
     log_level: str
     #: Directory for TensorBoard, or None for the node's working directory.
     log_dir: str | None
@@ -111,13 +113,13 @@ def launch(
     process). Raises :class:`tfos.errors.TfosError` when the node failed before the cluster had
     formed, as the coordinator may not know of it. A later failure is not raised: the coordinator
     has it from the agent. Where another attempt has the node, it waits for Spark to end this one.
-    In an elastic cluster a node that is lost is started again here, as long as the coordinator
-    takes it.
+    With ``plan.stay`` a node that may come again when it is lost is started again here, as long as
+    the coordinator takes it. Else the driver has that done in a job of its own.
     """
     result, is_lost = _launch_once(
         plan, node_id, executor_id=executor_id, watch_pid=watch_pid, gpus=gpus
     )
-    while is_lost:
+    while is_lost and plan.stay:
         try:
             result, is_lost = _launch_once(
                 plan, node_id, executor_id=executor_id, watch_pid=watch_pid, gpus=gpus
@@ -142,16 +144,18 @@ def _launch_once(
         return None, False
     failure = told.failure
     refused = not told.formed and failure is not None and failure["step"] == "register"
-    if refused and plan.node["elastic"]:
+    returns = node_id < plan.returning_nodes
+    may_come_again = returns or plan.node["late"]
+    if refused and (returns or plan.node["elastic"]):
         # A copy that stood by may come in place of the one that had the node.
-        return None, told.stands_by and plan.node["late"]
+        return None, told.stands_by and may_come_again
     lost = (
         failure is None
         or failure.get("lost", False)
         # The coordinator has not heard of it for too long.
         or failure["step"] == "follow the coordinator"
     )
-    if told.formed and not told.done and lost and plan.node["late"]:
+    if told.formed and not told.done and lost and may_come_again:
         return None, True
     if told.stands_by and not refused:
         _wait_for_the_end_of_this_attempt()

@@ -3,6 +3,7 @@ wait until all are there."""
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import traceback
@@ -12,16 +13,29 @@ from typing import Any
 
 from pyspark import StorageLevel
 
+from tfos.base.roles import SERVICE_JOBS
 from tfos.cluster import launch
-from tfos.cluster.coordinator import Coordinator
+from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
 from tfos.errors import NodeFailedError, TfosError
 from tfos.spark import allocation
 from tfos.spark.connect import ConnectTasks
 from tfos.spark.jobs import SparkJob, SparkJobs, first_cause
 
+logger = logging.getLogger(__name__)
+
+#: A node that could not be started again so often is left alone.
+_MOST_STARTS = 16
+#: Before another try, and as much longer after each; a node that came is known by then.
+_PAUSE_SECONDS = 2.0
+_LOOK_SECONDS = 60.0
+#: For an executor slot for a server that was lost. The tasks that feed may have all of them, and
+#: they end only when the nodes read on, which wait for the server.
+_SLOT_SECONDS = 15.0
+
 
 class Launcher:
-    """Starts the nodes of one cluster.
+    """Starts the nodes of one cluster. Where Spark feeds it, and the launch tasks have ended, it
+    also starts others in place of lost ones.
 
     Owner and lifetime: the :class:`tfos.cluster.Cluster`, as long as it runs.
     Threads: that of the cluster's owner; it starts some for nodes on the driver.
@@ -35,9 +49,14 @@ class Launcher:
         self._coordinator = coordinator
         self._show_progress = show_progress
         self._closing = False
-        self._held: Any = None
+        self._held: list[Any] = []
         self.job: SparkJob | None = None
         self._tasks: Any = None
+        self._lock = threading.Lock()
+        self._starting: set[int] = set()  # in place of lost ones
+        self._starts: dict[int, int] = {}
+        self._others_come = False
+        self._replaces = True
 
     def start(
         self, plan: launch.LaunchPlan, nodes: int, on_driver: int, profile: Any = None
@@ -52,12 +71,134 @@ class Launcher:
                 name=f"tfos-launch-{node_id}",
             ).start()
         task = partial(launch.launch_task, plan)
-        self._tasks = self._jobs.tasks(task, range(on_driver, nodes), profile)
-        if not plan.stay and not isinstance(self._tasks, ConnectTasks):
+        self._tasks = self._make_tasks(plan, task, range(on_driver, nodes), profile)
+        self._others_come = bool(plan.node["late"] or plan.returning_nodes) and not plan.stay
+        self.job = self._jobs.start("nodes", self._tasks.collect, self._ended)
+        if self._others_come:
+            threading.Thread(
+                target=self._replace_lost,
+                args=(plan, task, on_driver, profile),
+                daemon=True,
+                name="tfos-replace-nodes",
+            ).start()
+
+    def _make_tasks(
+        self, plan: launch.LaunchPlan, task: Callable[..., Any], nodes: range, profile: Any
+    ) -> Any:
+        tasks = self._jobs.tasks(task, nodes, profile)
+        if not plan.stay and not isinstance(tasks, ConnectTasks):
             # Once the tasks have ended, Spark does not see that an executor has a node. But with
             # dynamic allocation it keeps executors that hold cached data, however idle.
-            self._held = self._tasks.persist(StorageLevel.MEMORY_AND_DISK)
-        self.job = self._jobs.start("nodes", self._tasks.collect, self._ended)
+            self._held.append(tasks.persist(StorageLevel.MEMORY_AND_DISK))
+        return tasks
+
+    def _replace_lost(
+        self, plan: launch.LaunchPlan, task: Callable[..., Any], on_driver: int, profile: Any
+    ) -> None:
+        """Body of the thread that starts a node again when it is lost: in a Spark job of its own,
+        as the launch tasks of nodes that are fed have ended."""
+        while not self._is_over():
+            self._coordinator.wait_quietly(
+                lambda: self._is_over() or bool(self._missing(plan, on_driver)), _LOOK_SECONDS
+            )
+            for node_id in [] if self._is_over() else self._missing(plan, on_driver):
+                with self._lock:
+                    self._starting.add(node_id)
+                    self._starts[node_id] = self._starts.get(node_id, 0) + 1
+                tasks = self._make_tasks(plan, task, range(node_id, node_id + 1), profile)
+                if node_id < plan.returning_nodes:
+                    threading.Thread(
+                        target=self._start_server_again,
+                        args=(plan, node_id, tasks),
+                        daemon=True,
+                        name=f"tfos-launch-{node_id}",
+                    ).start()
+                    continue
+                job = self._jobs.start("node", tasks.collect, partial(self._started_again, node_id))
+                if self._is_over():
+                    job.cancel()
+
+    def _start_server_again(self, plan: launch.LaunchPlan, node_id: int, tasks: Any) -> None:
+        """Body of a thread that starts a server which was lost. Whatever fails, there are further
+        attempts."""
+        try:
+            self._start_server(plan, node_id, tasks)
+        except Exception as error:
+            name = node_name(self._coordinator.nodes()[node_id])
+            logger.warning("%s was not started again: %s", name, first_cause(error))
+        finally:
+            self._pause_before_another(node_id)
+
+    def _start_server(self, plan: launch.LaunchPlan, node_id: int, tasks: Any) -> None:
+        """In a Spark job, or beside the driver if Spark has no slot for that."""
+        job = self._jobs.start("node", tasks.collect, lambda job: self._coordinator.notify())
+
+        def has_come() -> bool:
+            state = self._coordinator.nodes()[node_id]["state"]
+            return self._is_over() or job.done or state != "lost"
+
+        came = self._coordinator.wait_quietly(has_come, _SLOT_SECONDS)
+        # An executor can't reach a client of Spark Connect.
+        if came or isinstance(tasks, ConnectTasks) or job.task_counts()[0] > 0:
+            while not self._is_over() and not job.done:
+                self._coordinator.wait_quietly(lambda: self._is_over() or job.done, _LOOK_SECONDS)
+        if job.done:
+            if job.error is not None and not self._is_over():
+                raise job.error
+            return
+        job.cancel()
+        if not self._is_over():
+            self._launch_again_on_driver(plan, node_id)
+
+    def _launch_again_on_driver(self, plan: launch.LaunchPlan, node_id: int) -> None:
+        name = node_name(self._coordinator.nodes()[node_id])
+        logger.warning(
+            "no executor slot got free within %g s for %s, which was lost: it comes again on the "
+            "driver's host",
+            _SLOT_SECONDS,
+            name,
+        )
+        launch.launch(plan, node_id, executor_id="driver", watch_pid=os.getpid(), gpus=[])
+
+    def _missing(self, plan: launch.LaunchPlan, on_driver: int) -> list[int]:
+        """Nodes that are lost, or never came, and that nothing starts at the moment."""
+        gone = {"lost"}
+        if self.job is not None and self.job.done:
+            gone.add("expected")
+        nodes = self._coordinator.nodes()
+        training = [n for n in nodes if n["job_name"] not in SERVICE_JOBS]
+        # Nobody joins nodes that have ended.
+        have_ended = all(n["state"] in FINAL_STATES | {"expected"} for n in training)
+        if have_ended or not self._coordinator.formed:
+            return []
+        servers = nodes[: plan.returning_nodes]
+        missing = [n["node_id"] for n in servers if n["state"] == "lost"]
+        if plan.node["late"] and self._replaces:
+            missing += [n["node_id"] for n in training if n["state"] in gone]
+        with self._lock:  # The last that is taken: some call this under the coordinator's.
+            return [
+                node_id
+                for node_id in missing
+                if node_id >= on_driver
+                and node_id not in self._starting
+                and self._starts.get(node_id, 0) < _MOST_STARTS
+            ]
+
+    def _started_again(self, node_id: int, job: SparkJob) -> None:
+        if job.error is not None and not self._is_over():
+            logger.warning("node %d was not started again: %s", node_id, first_cause(job.error))
+        self._pause_before_another(node_id)
+
+    def _pause_before_another(self, node_id: int) -> None:
+        pause = _PAUSE_SECONDS * self._starts[node_id]
+        self._coordinator.wait_quietly(self._is_over, pause)
+        with self._lock:
+            self._starting.discard(node_id)
+        self._coordinator.notify()
+
+    def _is_over(self) -> bool:
+        ends = self._coordinator.finished or self._coordinator.failure is not None
+        return self._closing or ends
 
     @property
     def rdd(self) -> Any:
@@ -91,9 +232,15 @@ class Launcher:
             )
         return dict(self.job.result())
 
+    def replace_no_more(self) -> None:
+        """From now on nobody is to come in place of a node that trains and is lost."""
+        self._replaces = False
+        self._coordinator.notify()
+
     def close(self) -> None:
         """From now on a launch job that ends is not a failure."""
         self._closing = True
+        self._coordinator.notify()
 
     def wait(self, seconds: float) -> None:
         """Gives the launch tasks time to end by themselves."""
@@ -103,13 +250,16 @@ class Launcher:
     def release_executors(self) -> None:
         """From now on dynamic allocation may remove the executors of nodes that were fed."""
         # A program may stop its session first, which gives back everything.
-        if self._held is not None and self._held.ctx._jsc is not None:
-            self._held.unpersist()
+        for held in self._held:
+            if held.ctx._jsc is not None:
+                held.unpersist()
 
     def _ended(self, job: SparkJob) -> None:
         # What ends with the cluster, or because of its end, is not a failure of it.
         over = self._closing or self._coordinator.finished
-        if job.error is not None and not over:
+        if job.error is not None and self._others_come and self._coordinator.formed:
+            logger.warning("a node that was late did not start: %s", first_cause(job.error))
+        elif job.error is not None and not over:
             self._coordinator.fail("launch the nodes", first_cause(job.error), str(job.error))
         self._coordinator.notify()
 
@@ -123,20 +273,22 @@ class Launcher:
         running, total = self.job.task_counts() if self.job else (0, 0)
         reasons = []
         for node in self._coordinator.nodes():
-            if node["state"] == "expected":
-                if total == 0:
-                    why = "Spark has not begun its job yet"
-                elif running < total:
-                    why = (
-                        f"no executor slot (Spark runs {running} of {total} launch tasks; "
-                        f"{self._why_no_slot()})"
-                    )
-                else:
-                    why = "its launch task runs, but no agent has connected"
-                reasons.append(
-                    f"node {node['node_id']} ({node['job_name']}:{node['task_index']}): "
-                    f"expected, {why}"
+            if node["state"] not in ("expected", "lost"):
+                continue
+            if total == 0:
+                why = "Spark has not begun its job yet"
+            elif running < total:
+                why = (
+                    f"no executor slot (Spark runs {running} of {total} launch tasks; "
+                    f"{self._why_no_slot()})"
                 )
+            else:
+                why = "its launch task runs, but no agent has connected"
+            lost = f", {node['detail']}" if node["state"] == "lost" else ""
+            reasons.append(
+                f"node {node['node_id']} ({node['job_name']}:{node['task_index']}): "
+                f"{node['state']}{lost}; {why}"
+            )
         return reasons or ["no node is missing, but the roster was not published"]
 
     def _why_no_slot(self) -> str:

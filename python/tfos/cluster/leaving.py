@@ -45,7 +45,7 @@ class LeavingWatch:
             except Exception as error:  # a thread's boundary: without Spark nothing is left to see
                 if not self._ended.is_set():
                     logger.warning(
-                        "nodes hear of no more executors that Spark takes away: %s", error
+                        "nodes are no longer told which executors Spark is taking away: %s", error
                     )
                 return
 

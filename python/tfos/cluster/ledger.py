@@ -31,6 +31,7 @@ class Ledger:
             not read; it is there where items are rows.
         asked_for_more: nodes whose programs asked for an epoch that was not fed.
         lost: nodes that were lost; their counts are the last ones that they reported.
+        came_again: those of them in whose place another came. Counts are those of both together.
 
     Owner and lifetime: what ``Cluster.ledger`` returns is a copy. Threads: one at a time.
     """
@@ -43,6 +44,7 @@ class Ledger:
     nodes: dict[str, dict[str, int]] = field(default_factory=dict)
     asked_for_more: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
+    came_again: set[str] = field(default_factory=set)
 
     def begin_job(self, batches: bool) -> None:
         """For tfos itself: a job begins to feed pickled batches, or rows."""
@@ -58,16 +60,22 @@ class Ledger:
     def update(self, nodes: Iterable[dict[str, Any]]) -> None:
         """For tfos itself: takes the nodes' own counts from their metrics."""
         for node in nodes:
-            metrics = node["metrics"]
+            before = node.get("metrics_before", [])
+            lives = [node["metrics"], *before]
             name = f"{node['job_name']}:{node['task_index']}"
-            if node["state"] == "lost":
+            if node["state"] == "lost" or before:
                 self.lost.add(name)
-            if metrics.get("asked_for_more"):
+            if before:
+                self.came_again.add(name)
+            if node["metrics"].get("asked_for_more"):
                 self.asked_for_more.add(name)
-            if "items_delivered" not in metrics:
+            if not any("items_delivered" in metrics for metrics in lives):
                 continue
-            count = {name: int(metrics.get(metric, 0)) for name, metric in _METRICS.items()}
-            answered = int(metrics.get("result_rows", 0))
+            count = {
+                name: sum(int(metrics.get(metric, 0)) for metrics in lives)
+                for name, metric in _METRICS.items()
+            }
+            answered = sum(int(metrics.get("result_rows", 0)) for metrics in lives)
             count["rows_read"] -= answered  # those of inference
             # Rows of inference that are read and not answered are Spark's to ask again.
             if not self.batches and not answered and count["delivered"]:
@@ -111,7 +119,7 @@ class Ledger:
         return count.get("left", count["unread"])
 
     def _some(self, count: int) -> str:
-        """So many items, in words."""
+        """The number of items, in words."""
         return f"{count:,} {self.unit}"
 
     def complaint(self) -> str | None:
@@ -157,7 +165,9 @@ class Ledger:
             if left := self._left(name):
                 # Where all items are rows, so is this.
                 words.append(f"{self._some(left)} left unread")
-            if name in self.lost:
+            if name in self.came_again:
+                words.append("lost, and another came in its place")
+            elif name in self.lost:
                 words.append("lost (as of its last word)")
             lines.append(f"ledger | {name}: " + ", ".join(words))
         for name in sorted(self.lost - self.nodes.keys()):

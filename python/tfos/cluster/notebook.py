@@ -1,15 +1,18 @@
-"""A cluster in a notebook: the table of its nodes, and one that keeps itself up to date."""
+"""A cluster in a notebook: the table of its nodes, one that keeps itself up to date, and what
+stands there for the driver's progress line."""
 
 from __future__ import annotations
 
 import logging
+import math
+import sys
 import threading
 from collections.abc import Callable
 from html import escape
 from typing import Any
 
 from tfos.cluster.coordinator import FINAL_STATES
-from tfos.cluster.progress import counted, number
+from tfos.cluster.progress import Told, counted, number
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +29,12 @@ _OF_THE_FEED = (
     "rss_bytes",
 )
 _COLORS = {"running": "#1a7f37", "failed": "#cf222e", "lost": "#cf222e"}
+#: Points of a curve.
+_MOST_POINTS = 120
+#: The room for a curve, and what its line keeps from the edges, in pixels.
+_WIDTH, _HEIGHT, _EDGE = 260, 44, 2
+#: What the colours of text and background, light or dark, make visible.
+_PALE = "opacity:.7"
 
 
 def status_html(
@@ -136,9 +145,154 @@ class Watch:
                 self._shown = table
 
 
-def _show_in_notebook(table: str) -> Callable[[str], None]:
-    from IPython.display import HTML, display
+class Curve:
+    """Values over time, of which a bounded number is kept: when there are too many, every second
+    one goes, and half as many are taken from then on. Threads: one at a time. Units: seconds."""
 
-    shown = display(HTML(table), display_id=True)
-    # None outside of a notebook, where display prints.
-    return (lambda newer: shown.update(HTML(newer))) if shown is not None else (lambda _newer: None)
+    def __init__(self) -> None:
+        self._kept: list[tuple[float, float]] = []
+        self._latest: tuple[float, float] | None = None
+        self._gap = 0.0  # between two that are kept
+
+    def add(self, now: float, value: Any) -> None:
+        """Only a finite number counts."""
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            return
+        self._latest = (now, float(value))
+        if self._kept and now - self._kept[-1][0] < self._gap:
+            return
+        self._kept.append(self._latest)
+        if len(self._kept) > _MOST_POINTS:
+            self._kept = self._kept[::2]
+            self._gap = (self._kept[-1][0] - self._kept[0][0]) / (len(self._kept) - 1)
+
+    def points(self) -> list[tuple[float, float]]:
+        """Those that are kept, and the latest."""
+        newer = self._latest is not None and self._kept[-1:] != [self._latest]
+        return [*self._kept, self._latest] if newer and self._latest else list(self._kept)
+
+    def html(self, title: str) -> str:
+        """A small picture with its latest value; nothing before there is a line to draw."""
+        points = self.points()
+        if len(points) < 2 or points[0][0] == points[-1][0]:
+            return ""
+        values = [value for _, value in points]
+        least, most = min(values), max(values)
+        begin, seconds = points[0][0], points[-1][0] - points[0][0]
+        across, up = _WIDTH - 2 * _EDGE, _HEIGHT - 2 * _EDGE
+        line = " ".join(
+            f"{_EDGE + across * (now - begin) / seconds:.1f},"
+            f"{_EDGE + up * ((most - value) / (most - least) if most > least else 0.5):.1f}"
+            for now, value in points
+        )
+        said = f"{title} {_short(values[-1])}"
+        span = f"{_short(least)} to {_short(most)}"
+        return (
+            f'<div style="display:inline-block;margin:4px 16px 0 0">'
+            f'<div>{escape(said)} <span style="{_PALE}">({escape(span)})</span></div>'
+            f'<svg role="img" aria-label="{escape(f"{said}, {span}")}" width="{_WIDTH}" '
+            f'height="{_HEIGHT}" style="border-bottom:1px solid rgba(128,128,128,.5)">'
+            f'<polyline fill="none" stroke="currentColor" stroke-width="1.5" points="{line}"/>'
+            "</svg></div>"
+        )
+
+
+class LiveView:
+    """The driver's progress in the cell that waits: a text, a bar, the nodes, and curves of loss
+    and rows a second. Each cell that waits has a view of its own, which stays as it was at the
+    cell's end. Views are replaced where they are, so a notebook that is saved holds the last one of
+    each cell.
+
+    Owner and lifetime: the cluster's :class:`Progress`. Threads: one at a time. Errors: those of
+    the notebook, after which it can't be used.
+    """
+
+    def __init__(self, cell: Callable[[], Any], display: Callable[[str, str], Callable[..., None]]):
+        """
+        Args:
+            cell: which cell is running.
+            display: shows HTML, and text for those who can't, in the running cell; returns what
+                replaces them there.
+        """
+        self._cell = cell
+        self._display = display
+        self._shown_in: Any = None
+        self._replace: Callable[[str, str], None] | None = None
+        self._curves = {"loss": Curve(), "rows/s": Curve()}
+        self._latest: tuple[Told, float | None] | None = None
+
+    def show(self, told: Told, progress: dict[str, Any] | None) -> None:
+        """``progress``: see :meth:`Progress.show`."""
+        known = progress or {}
+        self._curves["loss"].add(told.seconds, known.get("loss"))
+        self._curves["rows/s"].add(told.seconds, known.get("rows_per_second"))
+        self._latest = (told, known.get("done"))
+        html, line = self._html(told, known.get("done")), told.line()
+        cell = self._cell()
+        if self._replace is None or cell != self._shown_in:
+            self._replace, self._shown_in = self._display(html, line), cell
+        else:
+            self._replace(html, line)
+
+    def settle(self, how: str) -> None:
+        """The cell does not wait any more: what it shows says ``how`` that ended."""
+        if self._latest is not None and self._replace is not None:
+            told, done = self._latest
+            self._latest = None
+            told = told._replace(doing=f"{told.doing}: {how}")
+            self._replace(self._html(told, done), told.line())
+
+    def _html(self, told: Told, done: Any) -> str:
+        head = " | ".join([f"{told.seconds:.1f} s", told.doing, *told.sums])
+        parts = [
+            f"<div><b>tfos</b> {escape(head)}</div>",
+            _bar(done),
+            "".join(f'<div style="{_PALE}">{escape(node)}</div>' for node in told.nodes),
+            *(curve.html(title) for title, curve in self._curves.items()),
+        ]
+        return f'<div style="line-height:1.5">{"".join(parts)}</div>'
+
+
+def _bar(done: Any) -> str:
+    """How much of the training is done, where that is known."""
+    if not isinstance(done, int | float) or not 0 <= done <= 1:
+        return ""
+    percent = f"{100 * done:.0f}"
+    return (
+        f'<div role="progressbar" aria-valuemin="0" aria-valuemax="100" aria-valuenow="{percent}" '
+        'style="height:6px;margin:3px 0;max-width:540px;background:rgba(128,128,128,.3)">'
+        f'<div style="height:6px;width:{percent}%;background:currentColor;{_PALE}"></div></div>'
+    )
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else number(value)
+
+
+def live_view() -> LiveView | None:
+    """None where nothing can be shown but text: outside of the kernel of a notebook."""
+    ipython = sys.modules.get("IPython")
+    shell: Any = None if ipython is None else ipython.get_ipython()
+    if getattr(shell, "kernel", None) is None:
+        return None
+    return LiveView(lambda: shell.execution_count, _display)
+
+
+def _show_in_notebook(table: str) -> Callable[[str], None]:
+    replace = _display(table, "the nodes, as a table")
+    return lambda newer: replace(newer, "the nodes, as a table")
+
+
+def _display(html: str, text: str) -> Callable[[str, str], None]:
+    from IPython.display import display
+
+    def bundle(html: str, text: str) -> dict[str, str]:
+        return {"text/html": html, "text/plain": text}
+
+    shown = display(bundle(html, text), raw=True, display_id=True)
+
+    def replace(html: str, text: str) -> None:
+        if shown is not None:  # None outside of a notebook, where display prints.
+            shown.update(bundle(html, text), raw=True)
+
+    return replace

@@ -23,9 +23,8 @@ _BEYOND_THE_DRIVER_MS = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterRequest:
-    """What :func:`tfos.run` is asked for, under its names; and what only older APIs ask for:
-    ``queues``, the names of feeds, and ``hold_port``, which keeps the node's port bound until the
-    program releases it."""
+    """What :func:`tfos.run` is asked for, under its names; and ``queues``, the names of feeds, for
+    which only older APIs ask."""
 
     nodes: int
     args: Any = None
@@ -40,8 +39,7 @@ class ClusterRequest:
     registration_timeout: float = 600
     resources: Any = None
     queues: tuple[str, ...] = QUEUES
-    hold_port: bool = False
-    #: So many of ``nodes`` must not be lost; None: all of them.
+    #: How many of ``nodes`` must not be lost; None: all of them.
     min_nodes: int | None = None
     mlflow: Any = False
 
@@ -76,8 +74,14 @@ class ClusterPlan:
     @property
     def may_grow(self) -> bool:
         """Whether nodes may come in place of lost ones, and late."""
-        # The feed tasks of an epoch know the nodes that were there when it began.
-        return self.is_elastic and self.settings.late_nodes and self.request.input_mode != "spark"
+        return self.is_elastic and self.settings.late_nodes
+
+    @property
+    def returning_nodes(self) -> int:
+        """How many nodes, counted from node 0, are restarted when they are lost: native parameter
+        servers, of whose state those that train keep copies."""
+        returns = self.settings.late_nodes and self.settings.min_nodes_timeout > 0
+        return self.request.parameter_servers if returns else 0
 
     @property
     def is_elastic(self) -> bool:
@@ -86,7 +90,7 @@ class ClusterPlan:
 
     @property
     def nodes_to_begin_with(self) -> int:
-        """So many executor slots are needed at first, with those of nodes on the driver."""
+        """How many executor slots are needed at first, with those of nodes on the driver."""
         least = self.request.min_nodes
         return least if least is not None and self.may_grow else self.request.nodes
 
@@ -119,9 +123,10 @@ class ClusterPlan:
             "max_lost_nodes": settings.max_lost_nodes,
             "min_nodes": self._min_training,
             "min_nodes_timeout_ms": round(settings.min_nodes_timeout * 1000)
-            if self.may_grow
+            if self.may_grow or self.returning_nodes
             else 0,
             "late_nodes": self.may_grow,
+            "returning_nodes": self.returning_nodes,
             "log_level": settings.log_level,
         }
 
@@ -150,12 +155,12 @@ class ClusterPlan:
                 "log_dir": log_dir,
                 "keras_backend": settings.keras_backend,
                 "queues": list(request.queues),
-                "hold_port": request.hold_port,
                 "parameter_servers": request.parameter_servers,
                 "feed_memory": settings.feed_memory,
                 "feed_cache_memory": settings.feed_cache_memory,
                 "elastic": self.is_elastic,
                 "late": self.may_grow,
+                "servers_return": self.returning_nodes > 0,
                 "may_lose_nodes": settings.max_lost_nodes > 0,
                 "feed_cache_directory": settings.feed_cache_directory,
                 "feed_bind_address": settings.feed_bind_address,
@@ -183,6 +188,7 @@ class ClusterPlan:
             gpu_fraction=settings.gpu_fraction,
             nodes_without_gpus=service_nodes(self.roles),
             parameter_servers=request.parameter_servers,
+            returning_nodes=self.returning_nodes,
             log_level=settings.log_level,
             log_dir=log_dir,
             hadoop_environment=hadoop_settings.environment(conf, settings),

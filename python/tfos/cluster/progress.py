@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any, NamedTuple, Protocol, TextIO
 
 from tfos.cluster.coordinator import FINAL_STATES, Coordinator
 from tfos.cluster.ledger import Ledger
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 _FULL = 0.5
 #: That are named, each with what it does; of more, their states are counted.
 _MOST_NODES = 8
-#: Of a terminal that does not say.
+#: The width of a terminal that does not say.
 _COLUMNS = 80
 #: What a terminal does with the rest of a line: it forgets it.
 _ERASE = "\x1b[K"
@@ -32,12 +32,53 @@ _NOWHERE = io.StringIO()
 _NOWHERE.close()
 
 
+class Told(NamedTuple):
+    """What there is to say, in the parts of a line."""
+
+    seconds: float  #: since the start
+    doing: str
+    sums: list[str]  #: of the training, and of all nodes
+    nodes: list[str]
+
+    def line(self) -> str:
+        return stamped(self.seconds, " | ".join([self.doing, *self.sums, *self.nodes]))
+
+
+class Growth(NamedTuple):
+    """What the feed's counters of a node grow by in a second, as its metrics came."""
+
+    since: float  #: when those came
+    metrics: dict[str, Any]
+    rows: float = 0.0
+    feed_bytes: float = 0.0
+
+    def at(self, now: float, node: dict[str, Any]) -> Growth:
+        """The same until metrics come that are new: those of a heartbeat may be seen twice."""
+        metrics = node["metrics"]
+        if metrics == self.metrics or now <= self.since:
+            over = node["state"] in FINAL_STATES
+            return self._replace(rows=0.0, feed_bytes=0.0) if over else self
+        rows, feed_bytes = (
+            (counted(metrics, name) - counted(self.metrics, name)) / (now - self.since)
+            for name in ("rows", "feed_bytes")
+        )
+        return Growth(now, metrics, rows, feed_bytes)
+
+
+class View(Protocol):
+    """What shows the progress better than a line: see :class:`tfos.cluster.notebook.LiveView`."""
+
+    def show(self, told: Told, progress: dict[str, Any] | None) -> None: ...
+
+    def settle(self, how: str) -> None: ...
+
+
 class Progress:
     """Writes one line about the training and the nodes.
 
-    On a terminal the line stays where it is, and is as long as there is room. Elsewhere there is a
-    new one when a node's state or what the driver does has changed, at most every ``interval``
-    seconds, and in any case every ``quiet`` seconds.
+    On a terminal the line stays where it is, and is as long as there is room. With a ``view`` that
+    has it, until it fails. Elsewhere there is a new one when a node's state or what the driver does
+    has changed, at most every ``interval`` seconds, and in any case every ``quiet`` seconds.
 
     Owner and lifetime: one cluster. Threads: any. Errors: none. Where nothing can be written any
     more, as the terminal is gone or nobody reads the pipe, nothing is shown from then on: the
@@ -51,7 +92,9 @@ class Progress:
         quiet: float = 30.0,
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
+        view: View | None = None,
     ):
+        self._view = view
         self._enabled = enabled
         self._interval = interval
         self._quiet = quiet
@@ -63,7 +106,7 @@ class Progress:
         self._open = False  # A line stands on the terminal, and the cursor at its end.
         self._lost = False  # Nothing can be written any more.
         self._started = clock()
-        self._before: dict[tuple[str, str], float] = {}
+        self._growth: dict[str, Growth] = {}  # of each node
         self._lock = threading.Lock()  # of the fields above, and a line is written whole
 
     def show(
@@ -81,25 +124,29 @@ class Progress:
             if not shown or (now - self._last_look < self._interval and not last):
                 return
             text = (progress or {}).get("text") or ""
+            self._last_look = now
             # The last look comes at any moment, so it gives no rate.
-            since = max(self._last_look, self._started)
-            line = self._line(nodes, doing, text, None if last else now - since)
+            told = self._tell(nodes, doing, text, with_rates=not last)
+            if self._with_view(lambda view: view.show(told, progress)):
+                return
             if self._on_terminal():
-                self._write_in_place(short_line(nodes, doing, text), line if last else None)
+                self._write_in_place(short_line(nodes, doing, text), told if last else None)
             else:
                 mark = (doing, [(node["state"], node.get("detail")) for node in nodes])
                 if last or mark != self._last_mark or now - self._last_shown >= self._quiet:
-                    self._write(line)
+                    self._print(self._begin() + told.line())
                     self._last_mark, self._last_shown = mark, now
-            self._last_look = now
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """While the driver waits. What it prints afterwards begins on a line of its own."""
+        how = "stopped"
         try:
             yield
+            how = "done"
         finally:
             with self._lock:
+                self._with_view(lambda view: view.settle(how))
                 if self._open:
                     self._open = False
                     self._print("")
@@ -115,6 +162,17 @@ class Progress:
         with self._lock:
             begin = self._begin()
             self._print(begin + "\n".join(lines))
+
+    def _with_view(self, do: Callable[[View], None]) -> bool:
+        """False where there is none, or none any more."""
+        if self._view is None:
+            return False
+        try:
+            do(self._view)
+        except Exception as error:  # the notebook's, and the training is worth more
+            logger.warning("the progress is shown as text from here on: %s", error)
+            self._view = None
+        return self._view is not None
 
     @property
     def _out(self) -> TextIO:
@@ -140,14 +198,14 @@ class Progress:
         return f"\r{_ERASE}" if self._on_terminal() else ""
 
     def _stamped(self, line: str) -> str:
-        return f"tfos {self._clock() - self._started:6.1f} s  {line}"
+        return stamped(self._clock() - self._started, line)
 
     def _write(self, line: str) -> None:
-        self._print(f"{self._begin()}{self._stamped(line)}")
+        self._print(self._begin() + self._stamped(line))
 
-    def _write_in_place(self, line: str, last: str | None) -> None:
+    def _write_in_place(self, line: str, last: Told | None) -> None:
         if last is not None:
-            self._write(last)
+            self._print(self._begin() + last.line())
             return
         shown = self._stamped(line)[: columns_of(self._out) - 1]
         self._print(f"\r{shown}{_ERASE}", end="")
@@ -157,7 +215,7 @@ class Progress:
         """What happened to the rows that were fed. failed: whether the cluster did."""
         for line in ledger.lines():
             self.say(line)
-        # Of a cluster that failed, nodes may have ended without a last word.
+        # Nodes of a cluster that failed may have ended without a last word.
         if ledger.lines() and failed:
             self.say("ledger | the cluster failed: counts may be incomplete")
         if ledger.asked_for_more:
@@ -176,45 +234,41 @@ class Progress:
         if complaint and not failed:
             logger.warning("the feed's counts do not add up: %s", complaint)
 
-    def _line(
-        self, nodes: list[dict[str, Any]], doing: str, text: str, seconds: float | None
-    ) -> str:
-        """``seconds`` since the last one; rates are shown only with them."""
+    def _tell(
+        self, nodes: list[dict[str, Any]], doing: str, text: str, *, with_rates: bool
+    ) -> Told:
         nodes = [node | {"metrics": _without_program_rows(node)} for node in nodes]
         running = [node for node in nodes if node["state"] not in FINAL_STATES]
-        grown = {
-            name: [self._grown(node, name) / (seconds or 1) for node in nodes]
-            for name in ("rows", "feed_bytes")
-        }
-        self._before = {
-            (job_and_task(node), name): counted(node["metrics"], name)
+        now, new = self._last_look, Growth(self._started, {})
+        self._growth = {
+            job_and_task(node): self._growth.get(job_and_task(node), new).at(now, node)
             for node in nodes
-            for name in grown
         }
-        parts = [doing, text] if text else [doing]
+        grown = list(self._growth.values())
+        sums = [text] if text else []
         if rows := _sum(nodes, "rows"):
-            rate = f", {sum(grown['feed_bytes']) / 1e6:,.1f} MB/s" if sum(grown["rows"]) else ""
-            parts.append(f"{rows:,.0f} rows read{rate if seconds else ''}")
+            rate = sum(growth.feed_bytes for growth in grown) / 1e6
+            shown = with_rates and any(growth.rows for growth in grown)
+            sums.append(f"{rows:,.0f} rows read" + (f", {rate:,.1f} MB/s" if shown else ""))
             # What ended nodes held is gone.
             if running:
-                parts.append(f"queue {_sum(running, 'feed_queued_bytes') / 1e6:,.1f} MB")
+                sums.append(f"queue {_sum(running, 'feed_queued_bytes') / 1e6:,.1f} MB")
         if len(nodes) > _MOST_NODES:
-            return " | ".join([*parts, counts_of_states(nodes)])
+            return Told(now - self._started, doing, sums, counts_of_states(nodes))
         # What one that stands still holds up says nothing about the others, nor about Spark.
         judged = "" if any(map(seconds_silent, nodes)) else doing
-        # Of one node, the sums say it all.
+        # With one node, the sums say it all.
         several = sum("rows" in node["metrics"] for node in nodes) > 1
-        for node, rows_a_second in zip(nodes, grown["rows"], strict=True):
-            parts.append(describe(node))
+        told = []
+        for node in nodes:
+            told.append(describe(node))
             if several and node["metrics"].get("rows"):
-                words = [f"{rows_a_second:,.0f} rows/s"] if seconds else []
+                rate = self._growth[job_and_task(node)].rows
+                words = [f"{rate:,.0f} rows/s"] if with_rates else []
                 if node["state"] not in FINAL_STATES:
                     words.append(_queue(node, judged))
-                parts[-1] += f" ({', '.join(words)})" if words else ""
-        return " | ".join(parts)
-
-    def _grown(self, node: dict[str, Any], name: str) -> float:
-        return counted(node["metrics"], name) - self._before.get((job_and_task(node), name), 0)
+                told[-1] += f" ({', '.join(words)})" if words else ""
+        return Told(now - self._started, doing, sums, told)
 
 
 class Teller:
@@ -286,18 +340,22 @@ def _queue(node: dict[str, Any], doing: str) -> str:
     return f"queue {queued / 1e6:,.1f} MB{waits}"
 
 
-def counts_of_states(nodes: list[dict[str, Any]]) -> str:
+def stamped(seconds: float, line: str) -> str:
+    return f"tfos {seconds:6.1f} s  {line}"
+
+
+def counts_of_states(nodes: list[dict[str, Any]]) -> list[str]:
     """``12 nodes: 10 running, 2 done``, and those without a sign of life."""
     states = [node["state"] for node in nodes]
     counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     silent = [describe(node) for node in nodes if seconds_silent(node)]
     several = f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}"
-    return " | ".join([f"{several}: {counts}", *silent[:_MOST_NODES]])
+    return [f"{several}: {counts}", *silent[:_MOST_NODES]]
 
 
 def short_line(nodes: list[dict[str, Any]], doing: str, text: str) -> str:
     """What fits in a terminal's line, the most important first."""
-    parts = [doing, text, counts_of_states(nodes) if nodes else ""]
+    parts = [doing, text, *(counts_of_states(nodes) if nodes else [])]
     return " | ".join(part for part in parts if part)
 
 

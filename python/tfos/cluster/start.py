@@ -16,6 +16,7 @@ from tfos.base.roles import plan_roles, service_nodes
 from tfos.base.setting import MOST_SECONDS
 from tfos.cluster.cluster import Cluster
 from tfos.cluster.feed import warn_of_speculation
+from tfos.cluster.notebook import live_view
 from tfos.cluster.plan import ClusterPlan, ClusterRequest
 from tfos.cluster.progress import Progress
 from tfos.errors import BadInputError
@@ -56,9 +57,9 @@ def run(
         main: called as ``main(ctx)`` in every node, with a :class:`tfos.node.context.NodeContext`.
         nodes: number of nodes, parameter servers, chief and evaluator included. With ``(2, 8)``
             the cluster begins with 2 nodes or more, and has up to 8: nodes that come later, or in
-            place of lost ones, join the training of ``fit`` with ``ctx.distribute`` after a step.
-            The program needs no change (docs/training.md). In input mode ``spark`` all must be
-            there to begin with, and nobody comes in place of a lost one.
+            place of lost ones, join the training of ``fit`` with ``ctx.distribute`` after a step,
+            or in input mode ``spark`` before an epoch. The program needs no change
+            (docs/training.md).
         args: handed to the program as ``ctx.args``.
         parameter_servers: how many native parameter servers, for ``ctx.parameter_server``; the
             program does not run on them.
@@ -137,7 +138,7 @@ def start(
         )
     tracked = tracked_run.begin(request.mlflow)
     payload = _pickled(main if tracked is None else tracked.on_nodes(main), request.args)
-    progress = Progress(resolved.progress)
+    progress = Progress(resolved.progress, view=live_view())
     _say_what_is_encrypted(progress, resolved)
     use_this_python(sc)
     profile = profiles.profile_of_nodes(sc, request.resources, resolved.gpu_count)

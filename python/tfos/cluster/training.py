@@ -10,6 +10,7 @@ from typing import Any
 
 from tfos.cluster.progress import counted
 from tfos.errors import BadInputError
+from tfos.feed.datafeed import VALIDATION_QUEUE
 from tfos.feed.plan import Replay
 
 _CACHES = (None, "memory", "disk")
@@ -24,7 +25,7 @@ class Training:
     jobs: int
     #: Epochs that the nodes make themselves after each job.
     replay: Replay
-    #: Of the rows' order; 0: as they are.
+    #: The seed of the rows' order; 0: as they are.
     seed: int
 
     def seed_of_job(self, number: int) -> int:
@@ -93,11 +94,26 @@ class Course:
         }
 
 
+def sources_of_training(data: Any, queue: str, validation: Any) -> dict[str, Any]:
+    """What is fed, by queue: first what is trained on. Raises :class:`BadInputError` where both
+    would go to one queue."""
+    sources = {queue: data}
+    if validation is not None:
+        if queue == VALIDATION_QUEUE:
+            raise BadInputError(f"data and validation can't both go to the queue {queue!r}")
+        sources[VALIDATION_QUEUE] = validation
+    return sources
+
+
 def plan_training(
-    sources: Mapping[str, Any], epochs: int, shuffle: bool | int, cache: str | None
+    sources: Mapping[str, Any],
+    epochs: int,
+    shuffle: bool | int,
+    cache: str | None,
+    may_lose_nodes: bool = False,
 ) -> Training:
     """The plan for feeding each of ``sources`` (by queue, the first is what is trained on) so
-    often.
+    often. ``may_lose_nodes``: whether the cluster goes on without a node that is lost.
 
     Raises :class:`BadInputError` for what can't be fed so.
     """
@@ -105,6 +121,11 @@ def plan_training(
         raise BadInputError(f"epochs must be at least 1, not {epochs}")
     if cache not in _CACHES:
         raise BadInputError(f"cache={cache!r} is neither 'memory' nor 'disk'")
+    if cache is not None and may_lose_nodes:
+        raise BadInputError(
+            f"cache={cache!r} keeps rows in the nodes, and what a lost node has kept is gone: "
+            "it does not go with max_lost_nodes and nodes=(least, most)"
+        )
     data, *others = sources.values()
     for source in sources.values():
         if not any(
@@ -117,7 +138,7 @@ def plan_training(
     is_stream = any(hasattr(source, "foreachRDD") for source in sources.values())
     if is_stream and (epochs > 1 or others or shuffle is not False or cache):
         raise BadInputError(
-            "a DStream has no end: epochs, validation, shuffle and cache don't go with it"
+            "a DStream has no end: it can't be combined with epochs, validation, shuffle or cache"
         )
     for other in others:
         _check_alike(data, other)

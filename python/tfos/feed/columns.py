@@ -28,7 +28,7 @@ class Column(NamedTuple):
     encoding: str
     #: NumPy's name; empty for strings.
     dtype: str
-    #: Of one value; empty for ragged columns.
+    #: The shape of one value; empty for ragged columns.
     shape: Sequence[int]
 
     @property

@@ -32,8 +32,9 @@ class FeedSource:
         self._link = link
         self._readers: dict[str, Any] = {}
         self._batch_sources: dict[str, Any] = {}
+        self._first_epochs: dict[str, int] = {}
         self._terminated = False
-        self._lock = threading.Lock()  # of the three above
+        self._lock = threading.Lock()  # of those above
 
     def reader(self, queue: str) -> Any:
         """The reader of ``queue``: one for all DataFeeds over it, as it holds the position."""
@@ -46,8 +47,24 @@ class FeedSource:
         """The batches of ``queue``: one for all datasets over it, as it holds the position."""
         with self._lock:
             if queue not in self._batch_sources:
-                self._batch_sources[queue] = self.server.batch_source(queue)
+                source = self._batch_sources[queue] = self.server.batch_source(queue)
+                if queue in self._first_epochs:
+                    source.begin_at(self._first_epochs[queue])
             return self._batch_sources[queue]
+
+    def epochs_to_begin(self) -> dict[str, int] | None:
+        """The epoch that is read next of each queue; None in the middle of one."""
+        with self._lock:
+            epochs = {name: each.epoch_to_begin() for name, each in self._batch_sources.items()}
+        return None if None in epochs.values() else epochs
+
+    def begin_at(self, epochs: dict[str, int]) -> None:
+        """For a node that comes late: reads the queues from these epochs on."""
+        with self._lock:
+            self._first_epochs = epochs
+            for queue, source in self._batch_sources.items():
+                if queue in epochs:
+                    source.begin_at(epochs[queue])
 
     def counters(self) -> dict[str, float]:
         """What went through so far, by the names of docs/metrics.md."""
@@ -62,12 +79,21 @@ class FeedSource:
         self.server.terminate()
         self._link.send_feed_terminated()
 
-    def close(self) -> None:
+    def finish(self, others_go_on: bool) -> None:
         """Ends the feed when the program has returned: an inference row without a result fails its
-        partition, and feeders that still have rows are told that nobody reads them."""
+        partition, and feeders that still have rows are told that nobody reads them.
+
+        others_go_on: this node stays for them. They must not wait for its steps meanwhile.
+        """
         for reader in self._readers.values():
             reader.finish()
-        self.server.terminate()
+        if others_go_on:
+            self.terminate()
+        else:
+            self.server.terminate()
+
+    def close(self) -> None:
+        """When nobody needs this node any more; until then it answers feeders."""
         self.server.close()
         for batches in self._batch_sources.values():
             batches.close()

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfos.base import ops_library
+from tfos.base.libraries import ops_library
 from tfos.errors import BadInputError
 from tfos.feed import columns, keras_epochs
 from tfos.feed.columns import Column

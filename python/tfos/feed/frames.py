@@ -78,13 +78,13 @@ class Inference(NamedTuple):
 
     #: As ``mapInArrow`` takes it.
     source: Any
-    #: Of its columns, as the rows have them.
+    #: The names of its columns, as the rows have them.
     names: list[str]
     #: Positions of the columns that are kept, and of those that are fed.
     keys: list[int]
     fed: list[int]
     fields: list[ResultField]
-    #: Of what comes out.
+    #: The schema of what comes out.
     schema: sql.StructType
 
 
@@ -152,7 +152,7 @@ def _check_distinct(names: list[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise BadInputError(
-            f"column {', '.join(twice)} would be there twice: key columns and results need names "
+            f"column {', '.join(twice)} would appear twice: key columns and results need names "
             "of their own"
         )
 

@@ -42,11 +42,13 @@ def _add_adapter(kind: type) -> None:
             first = self._readings == 1
             yield from self._take_looked_at()
             for number, batch in enumerate(self._batches):
-                if first:
-                    self._looked_at = [batch] if number == 0 else []
                 if not isinstance(batch, tuple):
                     batch = (batch,)
+                if first:
+                    self._looked_at = [batch] if number == 0 else []
                 yield batch
+            # All were read: Keras did more than look, even if there was one batch alone.
+            self._looked_at = []
 
         def _take_looked_at(self) -> list[Any]:
             looked_at, self._looked_at = self._looked_at, []

@@ -18,7 +18,7 @@ class Replay:
     #: Where nodes keep the rows: "memory", "disk" or "" (nowhere).
     cache: str = ""
     epochs: int = 0
-    #: Of the chunks' order; 0: as they came.
+    #: The seed of the chunks' order; 0: as they came.
     shuffle_seed: int = 0
 
 

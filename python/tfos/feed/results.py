@@ -16,7 +16,7 @@ from tfos.errors import BadInputError, FeedError
 #: as much as a thousand small rows do; copying large ones together costs more than it saves.
 _BATCH_BYTES = 1 << 18
 _BATCH_ROWS = 10_000
-#: Of a value in an error message.
+#: How much of a value an error message shows.
 _SHOWN_CHARACTERS = 100
 
 

@@ -15,30 +15,35 @@ from tfos.spark.connect import is_connect
 _KEY = "__tfos_shuffle_key"
 
 
-def shuffled_frame(frame: Any, seed: int) -> Any:
-    """``frame`` with its rows in another order, over as many partitions as it has. Costs a Spark
-    shuffle. Names of columns must be distinct, and their types such that can be fed."""
+def shuffled_frame(frame: Any, seed: int, partitions: int) -> Any:
+    """``frame`` with its rows in another order, over ``partitions``. Costs a Spark shuffle. Names
+    of columns must be distinct, and their types such that can be fed. Equal rows are all in one
+    partition, among the others there."""
     from pyspark.ml.functions import vector_to_array
-    from pyspark.sql import functions
+    from pyspark.sql import Window, functions
     from pyspark.sql.types import UserDefinedType
 
-    # Equal rows have equal keys, and it doesn't matter which of them is which.
     columns = [
         vector_to_array(frame[field.name])
         if isinstance(field.dataType, UserDefinedType)
         else frame[field.name]
         for field in frame.schema
     ]
+    # Equal rows have equal keys. It doesn't matter which of them is which, but sorted by that they
+    # would follow each other. So they are numbered, which needs no other shuffle.
+    equal = Window.partitionBy(_KEY).orderBy(_KEY)
     return (
         frame.withColumn(_KEY, functions.xxhash64(functions.lit(seed), *columns))
-        .repartition(_partitions(frame), _KEY)
+        .repartition(partitions, _KEY)
+        .withColumn(_KEY, functions.xxhash64(_KEY, functions.row_number().over(equal)))
         .sortWithinPartitions(_KEY)
         .drop(_KEY)
     )
 
 
-def _partitions(frame: Any) -> int:
-    """Of ``frame``; with Spark Connect, which does not tell, those of any shuffle."""
+def partitions_of(frame: Any) -> int:
+    """How many ``frame`` has; with Spark Connect, which does not tell, those of any shuffle. With
+    adaptive execution, Spark may first run shuffles of the frame."""
     if is_connect(frame.sparkSession):
         return int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
     return frame.rdd.getNumPartitions()

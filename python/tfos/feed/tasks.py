@@ -17,7 +17,7 @@ _MOST_ROWS_IN_BLOCK = 128
 #: A list of rows ends when it is estimated at so many times the size of a chunk. The writer cuts
 #: what is too large; this keeps a task from holding far more rows than it can send at once.
 _MOST_CHUNKS_GATHERED = 4
-#: Of a row, for the estimate.
+#: How many elements of a row the estimate looks at.
 _ELEMENTS_LOOKED_AT = 64
 
 
@@ -131,7 +131,7 @@ class _ArrowFeeder(_Feeder):
 class ArrowTrainFeeder(_ArrowFeeder, TrainFeeder):
     """Feeds a partition as :class:`TrainFeeder` does; yields a batch with the two numbers."""
 
-    #: Of the batches that it yields.
+    #: The schema of the batches that it yields.
     SCHEMA = "items long, moved long"
 
     def __call__(  # type: ignore[override]  # mapInArrow passes no index.

@@ -12,6 +12,9 @@ from typing import IO, Any
 from tfos.files.hadoop_client import client
 from tfos.files.interface import FileStatus, Paths, Statuses, has_wildcard
 
+#: Schemes that were tried.
+_OBJECT_STORES = frozenset({"s3a"})
+
 
 class HadoopFiles:
     """Whatever file system a URI names. See :class:`tfos.files.interface.FileAccess`.
@@ -62,6 +65,9 @@ class HadoopFiles:
 
     def create(self, path: str) -> IO[bytes]:
         return io.BufferedWriter(_Writer(client().create(path)))
+
+    def creates_whole(self, path: str) -> bool:
+        return path.partition(":")[0] in _OBJECT_STORES
 
     def rename(self, source: str, target: str) -> None:
         client().rename(source, target)

@@ -45,8 +45,13 @@ class FileAccess(Protocol):
         """A new file, to write to; what was there is lost. The caller closes it, and only then all
         of it has arrived."""
 
+    def creates_whole(self, path: str) -> bool:
+        """Whether a file of ``create`` appears when it is closed, with all in it, and until then
+        what was there stays: as in object stores, whose ``rename`` is a copy."""
+
     def rename(self, source: str, target: str) -> None:
-        """Moves a file within its file system, at once; the target's directory must exist."""
+        """Moves a file within its file system, at once unless ``creates_whole``; the target's
+        directory must exist."""
 
     def delete(self, path: str) -> None:
         """Deletes a file, or a directory and all in it; nothing happens where nothing is."""

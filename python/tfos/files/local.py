@@ -36,6 +36,9 @@ class LocalFiles:
     def create(self, path: str) -> IO[bytes]:
         return open(path, "wb")
 
+    def creates_whole(self, path: str) -> bool:
+        return False
+
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)
 

@@ -168,7 +168,7 @@ class Inference:
             raise BadInputError(f"{model.path}: {error}") from error
         #: Columns that are needed; record batches may have more.
         self.columns: list[str] = self._plan.columns
-        #: Of the outputs alone.
+        #: The schema of the outputs alone.
         self.output_schema = pa.schema(self._plan.output_type())
         columns = dict(outputs) or {name: name for name in model.outputs}
         self._plain = plain_columns.names(model.outputs, columns) if plain else set()
@@ -177,10 +177,10 @@ class Inference:
         twice = sorted({field.name for field in kept} & set(self.output_schema.names))
         if twice:
             raise BadInputError(
-                f"column {', '.join(twice)} would be there twice: give the outputs of {model.path} "
+                f"column {', '.join(twice)} would appear twice: give the outputs of {model.path} "
                 "other names in the output mapping"
             )
-        #: Of what :meth:`run` yields.
+        #: The schema of what :meth:`run` yields.
         self.schema = pa.schema([*kept, *self.output_schema])
         self._batch_size = self._plan.fixed_rows or batch_size
 

@@ -26,7 +26,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from tfos.errors import BadInputError
-from tfos.files import paths
+from tfos.files import hadoop_settings, paths
 from tfos.files.access import access_for, scheme_of
 from tfos.files.local import LocalFiles
 
@@ -102,13 +102,17 @@ def last_checkpoint(directory: str | os.PathLike[str]) -> Checkpoint | None:
 
 
 def _as_nodes_mean(directory: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """The URI that ``ctx.checkpoint`` has made of it."""
+    """The URI that ``ctx.checkpoint`` has made of it, for a client of Hadoop that has the session's
+    settings, as nodes have them."""
     # Programs on nodes may do without Spark.
     spark = getattr(sys.modules.get("pyspark"), "SparkContext", None)
     context = getattr(spark, "_active_spark_context", None)
-    if context is None or scheme_of(directory):
+    if context is None:
         return directory
-    return paths.resolve(paths.default_fs(context), os.getcwd(), directory)
+    path = paths.resolve(paths.default_fs(context), os.getcwd(), directory)
+    if scheme_of(path) != "file":
+        hadoop_settings.adopt(hadoop_settings.of_session(context))
+    return path
 
 
 class CheckpointDirectory:
@@ -137,6 +141,8 @@ class CheckpointDirectory:
         """Writes one, which is there when this returns. A process that is killed meanwhile leaves a
         folder that does not count."""
         folder = self._folder(max(self._numbers(), default=0) + 1)
+        # Where a rename is a copy, after what was there is deleted, nothing is renamed.
+        renames = not self._access.creates_whole(folder)
         # Another process may write one with the same number.
         unique = uuid.uuid4().hex[:12]
         file, manifest = f"state-{unique}.npz", f"{_MANIFEST}-{unique}"
@@ -159,7 +165,8 @@ class CheckpointDirectory:
                     "file_sha256": digest,
                 }
             )
-            self._write_file(f"{folder}/{manifest}", lambda to: to.write(text))
+            if renames:
+                self._write_file(f"{folder}/{manifest}", lambda to: to.write(text))
         except BaseException:
             # A full disk needs the room.
             with contextlib.suppress(OSError):
@@ -167,7 +174,10 @@ class CheckpointDirectory:
                 self._access.delete(f"{folder}/{manifest}")
                 self._access.delete_if_empty(folder)
             raise
-        self._access.rename(f"{folder}/{manifest}", f"{folder}/{_MANIFEST}")
+        if renames:
+            self._access.rename(f"{folder}/{manifest}", f"{folder}/{_MANIFEST}")
+        else:
+            self._write_file(f"{folder}/{_MANIFEST}", lambda to: to.write(text))
         if isinstance(self._access, LocalFiles):
             # Before older ones go: a host that loses its power may forget names of synced files.
             _sync_directory(folder)
@@ -229,7 +239,7 @@ class CheckpointDirectory:
         return f"{self._path}/checkpoint-{number:08d}"
 
     def _numbers(self) -> list[int]:
-        """Of all folders, also those that were not written to their end."""
+        """The numbers of all folders, also those that were not written to their end."""
         try:
             listed = self._access.list(self._path)
         except FileNotFoundError:

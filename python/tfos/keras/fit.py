@@ -18,7 +18,15 @@ import tensorflow as tf
 
 from tfos import collective
 from tfos.keras.callback import Callback
-from tfos.keras.joining import Joining, joining, skip_no_more, skip_steps, state_of
+from tfos.keras.joining import (
+    BetweenEpochs,
+    Joining,
+    begin_reading,
+    joining,
+    skip_no_more,
+    skip_steps,
+    state_of,
+)
 
 
 def is_distributed(optimizer: Any) -> bool:
@@ -54,11 +62,14 @@ def _with_ours(model: Any, callbacks: Any, list_kind: Any) -> Any:
     )
     # An epoch ends before the program's callbacks hear of it; and training begins after they have
     # loaded what they load.
+    before, after = joining(model)
+    ours = (_Begin, _End, BetweenEpochs, Joining)
     kept[:] = [
+        *before,
         _End(model),
-        *(each for each in kept if not isinstance(each, (_Begin, _End, Joining))),
+        *(each for each in kept if not isinstance(each, ours)),
         _Begin(model),
-        *joining(model),
+        *after,
     ]
     return callbacks if isinstance(callbacks, list_kind) else kept
 
@@ -78,11 +89,19 @@ class _Begin(Callback):
             optimizer.build(model.trainable_variables)
         # Where Keras 3's BackupAndRestore, on the chief only perhaps, says that training goes on.
         epoch = getattr(model, "_initial_epoch", None) or 0
-        shared, steps = optimizer._together.share(state_of(model), epoch)
+        shared, steps, rest = optimizer._together.share(state_of(model), epoch)
         if shared != epoch:
             model._initial_epoch = shared
+        begin_reading(rest)
         if steps > 0:
             skip_steps(model, steps)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        # It belongs to this fit alone, which has read it by now: Keras never takes it back.
+        self.model._initial_epoch = None
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self.model._initial_epoch = None  # There may have been no epoch.
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         # This node may have fewer batches than the others had trained on.

@@ -5,20 +5,28 @@ A node that comes later, or in place of a lost one, runs the program from its be
 ``fit`` waits until those that train have ended a step and let it in. It gets weights, the
 optimizer's variables, epoch and step from one of them, reads past the batches that they have
 trained on in this epoch, and trains on with them.
+
+Where Spark feeds the nodes, it comes in before an epoch instead: it has no rows of one that has
+begun. It waits for that where it asks for its rows, which it gets as soon as it is in.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tfos import collective
 from tfos.keras.callback import Callback
 
 
-def joining(model: Any) -> list[Callback]:
+def joining(model: Any) -> tuple[list[Callback], list[Callback]]:
     """The callback that lets others in, where they may come and this is what a program runs
-    first."""
-    return [Joining(model)] if lets_in() else []
+    first: to be called before those of the program, or after them."""
+    if not lets_in():
+        return [], []
+    if collective.group().feed is not None:
+        return [BetweenEpochs(model)], []
+    return [], [Joining(model)]
 
 
 def lets_in() -> bool:
@@ -53,6 +61,38 @@ class Joining(Callback):
 
     def on_train_end(self, logs: Any = None) -> None:
         collective.group().set_in_steps(False)
+
+
+class BetweenEpochs(Callback):
+    """Before each epoch, and the program's callbacks: lets in the nodes that wait to join. Not
+    where ``fit`` begins an epoch in the middle of one of the feed, as with ``steps_per_epoch``."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        #: The others have met, and this node comes in.
+        self._comes = not collective.group().has_state
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        if self._comes:
+            self._comes = False
+            return
+        group = collective.group()
+        epochs = group.feed.epochs_to_begin()
+        # All hear in it whether some wait, and whether all can let them in.
+        group.set_in_steps(epochs is not None)
+        group.barrier("an epoch begins")
+        group.set_in_steps(False)
+        if group.meet_after_step():
+            rest = json.dumps(epochs).encode()
+            self.model.optimizer._together.share(
+                state_of(self.model), epoch, rest=rest, joining=True
+            )
+
+
+def begin_reading(rest: bytes) -> None:
+    """On a node that joins: reads from the epoch on that the others begin."""
+    if rest:
+        collective.group().feed.begin_at(json.loads(rest))
 
 
 def state_of(model: Any) -> list[Any]:

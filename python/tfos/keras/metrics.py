@@ -42,7 +42,7 @@ class AverageMetrics(Callback):
         if logs is not None and "loss" not in self._weights:
             self._note_weights("")
         if logs is not None and "loss" not in logs and hasattr(self.model, "get_metrics_result"):
-            # Of an epoch without a batch Keras 3 logs nothing; here it is what the others do, too.
+            # Keras 3 logs nothing for an epoch without a batch; here it logs what the others do.
             logs.update(
                 {
                     name: float(np.asarray(value))

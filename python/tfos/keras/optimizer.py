@@ -117,7 +117,7 @@ def _keras_3_class(base: Any, compression: str | None) -> Any:
         return base.apply(self, means, trainable_variables)
 
     def clip_gradients(self: Any, grads: Any) -> Any:
-        # Of accumulated gradients, which Keras has summed up, the last batch's weight says nothing.
+        # The last batch's weight says nothing of accumulated gradients, which Keras has summed up.
         means = self._together.mean(
             grads, _state_of(self), alike=bool(self.gradient_accumulation_steps)
         )

@@ -15,6 +15,13 @@ RATES = {
     "feed_feeder_wait_seconds": "share_feeders_waiting",
     "cpu_seconds": "cpu_cores",
 }
+#: The same for collective operations. Nodes report these rates themselves, and keep the counters.
+OF_COLLECTIVES = {
+    "collective_seconds": "share_in_collectives",
+    "collective_wait_seconds": "share_waiting_for_nodes",
+    "collective_bytes": "collective_bytes_per_second",
+}
+_ALL = RATES | OF_COLLECTIVES
 #: Metrics of tfos that are of no use as a curve, or sums whose rates say more.
 LEFT_OUT = {
     *("asked_for_more", "batches", "cache_file_bytes", "cache_memory_bytes", "epoch", "epochs"),
@@ -27,35 +34,48 @@ LEFT_OUT = {
 
 
 class Rates:
-    """What the metrics of one node become between two looks at them. Threads: one at a time."""
+    """What the metrics of one node become between two looks at them. Threads: one at a time.
 
-    def __init__(self, now: float, least_seconds: float = 1.0):
-        """``now``: seconds of the clock of all looks, when all counters were zero. Looks that
-        follow sooner than after ``least_seconds`` give no rates: those of counters that come with a
-        heartbeat would say nothing."""
+    A rate is over the time since the counters of the rates before came. Metrics come with
+    heartbeats, so there may be several looks between two of them, which find nothing new.
+    """
+
+    def __init__(
+        self, now: float, metrics: Mapping[str, Any] | None = None, least_seconds: float = 1.0
+    ):
+        """``now``: seconds of the clock of all looks, when the counters were those of ``metrics``;
+        without it they were zero. Looks that follow on that, or on the last rates, sooner than
+        after ``least_seconds`` give no rates, as these would say little. The next ones have what
+        has grown meanwhile."""
         self._last = now
         self._least_seconds = least_seconds
-        self._before: dict[str, float] = {}
+        self._before = _numbers(metrics or {})
 
     def look(self, metrics: Mapping[str, Any], now: float) -> dict[str, float]:
         """Rates of the counters, and other numbers as they are. Nothing where nothing is new."""
-        numbers = {name: value for name, value in metrics.items() if _is_number(value)}
-        before, self._before = self._before, numbers
-        seconds, self._last = now - self._last, now
+        numbers = _numbers(metrics)
+        before, seconds = self._before, now - self._last
         if numbers == before:
             return {}
-        rates = {
-            RATES[name]: (value - before.get(name, 0)) / seconds
-            for name, value in numbers.items()
-            # Less than before: it is another process.
-            if name in RATES and value >= before.get(name, 0) and seconds > self._least_seconds
-        }
+        rates = {}
+        if seconds > self._least_seconds:
+            self._before, self._last = numbers, now
+            rates = {
+                _ALL[name]: (value - before.get(name, 0)) / seconds
+                for name, value in numbers.items()
+                # Less than before: it is another process.
+                if name in _ALL and value >= before.get(name, 0)
+            }
         levels = {
             name: float(value)
             for name, value in numbers.items()
-            if name not in RATES and name not in LEFT_OUT
+            if name not in _ALL and name not in LEFT_OUT
         }
         return rates | levels
+
+
+def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    return {name: value for name, value in metrics.items() if _is_number(value)}
 
 
 def _is_number(value: Any) -> bool:

@@ -65,10 +65,9 @@ class Checkpoints(Callback):
         self._reads_past = reads_past
         self._report = report
         self._writer = _Writer()
-        #: The ranks of those that train, and how many of them were lost since; none in a node that
-        #: has joined them in this epoch.
+        #: The ranks of those that have trained since the epoch began, and are there; none in a node
+        #: that has joined them later.
         self._members: list[int] = []
-        self._lost = 0
         self._epoch = 0
         self._last_time = 0.0
         self._counts = {"checkpoints": 0, "checkpoint_failures": 0}
@@ -96,7 +95,7 @@ class Checkpoints(Callback):
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._epoch = epoch
-        # Of this fit alone, which has read it by now, and may yet fail.
+        # It belongs to this fit alone, which has read it by now, and may yet fail.
         self.model._initial_epoch = None
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -130,25 +129,20 @@ class Checkpoints(Callback):
         self._note_outcomes()
 
     def _writes(self) -> bool:
-        """Whether this node writes. Where nodes may be lost nobody says which: until the next
-        epoch so many of the next nodes write, too, and each checkpoint is whole."""
-        if not self._members:
-            return False
-        if len(self._members) > 1 and collective.group().is_elastic:
-            lost = len(self._members) - collective.group().size
-            self._lost = max(self._lost, lost)
-        return self._place() <= self._lost
-
-    def _place(self) -> int:
-        """Among those that train."""
-        return self._members.index(collective.rank()) if len(self._members) > 1 else 0
+        """Whether this node writes: the first does. One that was lost and has come again before
+        the others noticed does not know that it is the first: nobody writes until the next epoch.
+        """
+        if len(self._members) > 1:
+            there = set(collective.group().ranks)
+            self._members = [rank for rank in self._members if rank in there]
+        return len(self._members) == 1 or self._members[:1] == [collective.rank()]
 
     def _meet(self) -> None:
         """Learns who trains. All nodes call it."""
         ranks = collective.all_gather(
             tf.constant([collective.rank()], tf.int64), name="the nodes that have checkpoints"
         )
-        self._members, self._lost = ranks.numpy().tolist(), 0
+        self._members = ranks.numpy().tolist()
 
     def _save(self, epoch: int, step: int) -> None:
         self._last_time = time.monotonic()
@@ -226,10 +220,10 @@ class Checkpoints(Callback):
             if not there:
                 return None
             # If that node is lost now, another one gives what it has not read: then once more.
-            given, _ = self.model.optimizer._together.share(
+            given = self.model.optimizer._together.share(
                 state_of(self.model), epoch if has_read else -1
             )
-            if given >= 0:
+            if given.epoch >= 0:
                 break
         if not has_read:
             for seed, value in zip(seeds, found[1:], strict=True):

@@ -64,6 +64,22 @@ def share(
                 "an input shape, or call it once before it is trained"
             )
         group.come_in()
+    group.is_sharing = True
+    try:
+        return _share(group, variables, own, rest_names, at_first_step, joining)
+    finally:
+        group.is_sharing = False
+
+
+def _share(
+    group: collective.Group,
+    variables: list[Any],
+    own: Given,
+    rest_names: list[str],
+    at_first_step: bool,
+    joining: bool,
+) -> Given:
+    """Once this node is in."""
     while True:
         nodes = _meet(variables, own, rest_names, at_first_step)
         if not nodes[:, 6].any():

@@ -48,8 +48,7 @@ class Summaries(Callback):
             self._writer = tf.summary.create_file_writer(self._directory)
         if self._rates is None:
             self._last = self._clock()
-            self._rates = Rates(self._last, least_seconds=0.0)
-            self._rates.look(self._now(), self._last)
+            self._rates = Rates(self._last, self._now(), least_seconds=0.0)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         if self._clock() - self._last >= self._interval:

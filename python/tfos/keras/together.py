@@ -48,15 +48,17 @@ class Together:
         variables: Iterable[Any],
         epoch: int = 0,
         steps: int = 0,
+        rest: bytes = b"",
         *,
         at_first_step: bool = False,
         joining: bool = False,
-    ) -> tuple[int, int]:
-        """As :func:`tfos.keras.sharing.share`; returns the giver's ``epoch``, and how many
-        ``steps`` of it that has made."""
-        given = share(variables, Given(epoch, steps), at_first_step=at_first_step, joining=joining)
+    ) -> Given:
+        """As :func:`tfos.keras.sharing.share`; returns the giver's ``epoch``, how many ``steps`` of
+        it that has made, and the ``rest`` of what it tells."""
+        own = Given(epoch, steps, rest)
+        given = share(variables, own, at_first_step=at_first_step, joining=joining)
         self._shared = True
-        return given.epoch, given.steps
+        return given
 
     def weigh(self, weight: Any, *, may_be_zero: bool = False) -> None:
         """What the gradients that come next weigh; None: as much as those of all others."""

@@ -29,6 +29,7 @@ from tfos.inference.frames import quoted
 from tfos.ml.model import Model, StageWriter
 from tfos.ml.params import _TrainingParams
 from tfos.ml.session_files import beside_files, exists, resolved
+from tfos.mlflow.fits import active_run_id, run_below
 from tfos.spark import versions
 
 #: The function and the settings, in the directory of an estimator that was saved.
@@ -52,6 +53,9 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
     load only what people wrote whom you trust. A CrossValidator and its model save their estimator
     along.
     """
+
+    #: The parent run in MLflow, if this is a copy that was made while it was active.
+    _parent_run: str | None = None
 
     @keyword_only
     def __init__(
@@ -88,7 +92,19 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
             params.pop(name, None)
         self._set(**{name: value for name, value in params.items() if value is not None})
 
+    def copy(self, extra: Any = None) -> Estimator:
+        """A copy with other parameters. It knows the run of MLflow that is active in this thread: a
+        search copies before it fits in other threads, which have none."""
+        copied: Estimator = super().copy(extra)
+        if self._settings.get("mlflow"):
+            copied._parent_run = active_run_id() or self._parent_run
+        return copied
+
     def _fit(self, dataset: Any) -> Model:
+        with run_below(self._parent_run):
+            return self._train(dataset)
+
+    def _train(self, dataset: Any) -> Model:
         spark = dataset.sparkSession
         if not self.isDefined(self.modelDir):
             raise BadInputError("modelDir is not set: where models are to be written")
@@ -105,11 +121,13 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
             **self._settings,
         ) as cluster:
             # With a cache each epoch of a node has as many batches, which Keras takes for granted.
+            # What a lost node had kept would be lost, so there is none where nodes may be.
+            keeps = self.getEpochs() > 1 and not self._settings.get("max_lost_nodes")
             cluster.train(
                 fed,
                 epochs=self.getEpochs(),
                 shuffle=self.getShuffle(),
-                cache="memory" if self.getEpochs() > 1 else None,
+                cache="memory" if keeps else None,
             )
         if not beside_files(spark, exists, f"{directory}/saved_model.pb"):
             raise BadInputError(

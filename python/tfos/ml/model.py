@@ -31,7 +31,7 @@ from tfos.spark.connect import is_connect
 
 #: What the jar calls its model, which has the same parameters.
 _JAVA_CLASS = "tfos.ml.TensorFlowModel"
-#: Of the SavedModel in the directory of a model that was saved.
+#: The folder of the SavedModel in the directory of a model that was saved.
 _SAVED_MODEL = "saved_model"
 _COPY_BYTES = 4 << 20
 

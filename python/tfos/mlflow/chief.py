@@ -13,7 +13,13 @@ from typing import Any
 from tfos.base.import_hook import call_after_import
 from tfos.keras.callback import Callback, add_to_fit
 from tfos.mlflow.tracking import HOW_TO_INSTALL, Target
-from tfos.mlflow.writer import Point, Writer, log_metrics, without_retries_told
+from tfos.mlflow.writer import (
+    Point,
+    Writer,
+    log_metrics,
+    name_for_mlflow,
+    without_retries_told,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +115,7 @@ class FitLogging(Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self._epoch = epoch
         moment = time.time_ns() // 1_000_000
-        points = [Point(name, value, epoch) for name, value in _numbers(logs)]
+        points = [Point(name_for_mlflow(name), value, epoch) for name, value in _numbers(logs)]
         self._writer.submit(functools.partial(log_metrics, self._target.run_id, moment, points))
 
     def end(self, returned: bool) -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import posixpath
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tfos.keras.rates import Rates
-from tfos.mlflow.writer import Point
+from tfos.mlflow.writer import Point, name_for_mlflow
 
-#: What MLflow does not take in the name of a metric.
-_NOT_OF_NAMES = re.compile(r"[^\w\-. :/]")
 #: A process that has ended has none of it, which does not belong to its curve.
 _OF_A_PROCESS = frozenset({"rss_bytes"})
 
@@ -36,14 +32,8 @@ class NodeMeter:
             number = max(0, int(step)) if isinstance(step, (int, float)) else 0
             rates = self._nodes.setdefault(name, Rates(self._begun))
             points += [
-                Point(f"{name}/{_as_name(metric)}", value, number)
+                Point(f"{name}/{name_for_mlflow(metric)}", value, number)
                 for metric, value in rates.look(node["metrics"], now).items()
                 if value or metric not in _OF_A_PROCESS
             ]
         return points
-
-
-def _as_name(metric: str) -> str:
-    """A metric of the program may have any name."""
-    cleaned = posixpath.normpath(_NOT_OF_NAMES.sub("_", metric)).lstrip("/.")
-    return cleaned or "_"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from tfos.errors import BadInputError
 
 #: What a sentence says where the package can't be imported.
 HOW_TO_INSTALL = f"pip install 'tfos[mlflow]' for {sys.executable}"
+#: What stands before the host in an address.
+_USER = re.compile(r"//[^/\s]*@")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,12 +68,39 @@ class Target:
         return without_password(self.uri)
 
     def readable(self, error: BaseException) -> str:
-        """An error in one line, without the secrets."""
+        """An error in one line, without the secrets, also where HTTP clients have written the URI
+        in their own way: with other escapes, the host in small letters, a port."""
         text = " ".join(f"{type(error).__name__}: {error}".split())
-        for secret in (self.uri if self.place != self.uri else "", *self.secrets):
-            if secret:
-                text = text.replace(secret, "***")
-        return text
+        secrets = {*self.secrets, *_secrets_of(self.uri)}
+        spellings = {way for secret in secrets if secret for way in _spellings(secret)}
+        for spelling in sorted(spellings, key=len, reverse=True):
+            text = re.sub(re.escape(spelling), "***", text, flags=re.IGNORECASE)
+        return _USER.sub("//***@", text)
+
+
+def _secrets_of(uri: str) -> Iterator[str]:
+    """The password in an address, or the user where there is none, as it may be a token; and what
+    is after the ``?``. All of an address that can't be read."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        yield uri
+        return
+    yield parts.password or parts.username or ""
+    yield parts.query
+
+
+def _spellings(secret: str) -> set[str]:
+    """In messages. Whitespace is one blank there."""
+    plain = unquote(secret)
+    ways = {
+        secret,
+        plain,
+        quote(plain),
+        quote(plain, safe=""),
+        quote(secret, safe="%!$&'()*+,;=:@"),
+    }
+    return {" ".join(way.split()) for way in ways} - {""}
 
 
 def without_password(uri: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import posixpath
 import queue
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +21,9 @@ _MOST_WAITING = 1000
 _MOST_METRICS = 1000
 #: For the last ones to be written, at the end.
 _CLOSE_SECONDS = 30.0
+
+#: What it does not take in the name of a metric.
+_NOT_OF_NAMES = re.compile(r"[^\w\-. :/]")
 
 _told_elsewhere = threading.local()
 
@@ -43,11 +48,18 @@ def without_retries_told() -> Iterator[None]:
 
 
 class Point(NamedTuple):
-    """Of a curve."""
+    """A point of a curve."""
 
     name: str
     value: float
     step: int
+
+
+def name_for_mlflow(metric: str) -> str:
+    """``recall_5`` for ``recall@5``: a metric of a program may have any name, and MLflow refuses
+    all points that come with one that it does not take."""
+    cleaned = posixpath.normpath(_NOT_OF_NAMES.sub("_", metric)).lstrip("/.")
+    return cleaned or "_"
 
 
 def log_metrics(run_id: str, moment: int, points: list[Point], client: Any) -> None:

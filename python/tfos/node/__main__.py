@@ -15,7 +15,7 @@ import warnings
 from typing import Any
 
 from tfos import _native
-from tfos.base import control_message, gpu, import_hook, program_result
+from tfos.base import control_message, gpu, import_hook, program_result, training_nodes
 from tfos.base.roles import SERVICE_JOBS
 from tfos.errors import TfosError
 from tfos.feed.datafeed import FeedSource
@@ -43,6 +43,7 @@ def main() -> int:
         for package in ("keras", "tf_keras"):
             import_hook.call_after_import(package, functools.partial(_prepare_keras, link, package))
         source = _start_feed(link)
+        _say_with_whom_it_trains(link, source)
         step = "import the program"
         link.enter("starting", "importing the program")
         import cloudpickle
@@ -51,16 +52,17 @@ def main() -> int:
         context = NodeContext(
             link.bootstrap, args, feed_source=source, reporter=link, **context_arguments
         )
-        if not link.bootstrap["node"]["hold_port"]:
-            share_port(context)
+        share_port(context)
         step = "run the program"
         link.enter("running", feed=source.server.endpoint() if source else None)
         result = _call(program, context)
         step = "finish the feed"
         if source is not None:
-            source.close()
+            source.finish(others_go_on="tfos.collective" in sys.modules)
         step = "wait for the other nodes"
         _leave_group()
+        if source is not None:
+            source.close()
         step = "hand over what the program returned"
         if result_file is not None:
             program_result.write(result_file, result)
@@ -108,13 +110,9 @@ def _prepare(bootstrap: dict[str, Any]) -> dict[str, Any]:
     return {"port_socket": socket.socket(fileno=bootstrap["port_fd"])}
 
 
-def _prepare_tensorflow(link: AgentLink) -> None:
-    """Tells the program's TensorFlow which cluster this is and how much of a shared GPU it has, and
-    lets it reach Hadoop's file systems; a program may not need them."""
-    from tfos import collective
-
+def _say_with_whom_it_trains(link: AgentLink, feed: FeedSource | None) -> None:
     bootstrap = link.bootstrap
-    collective.use(
+    training_nodes.use(
         bootstrap["nodes"],
         bootstrap["node_id"],
         bootstrap["keys"]["tensors"],
@@ -123,8 +121,15 @@ def _prepare_tensorflow(link: AgentLink) -> None:
         may_lose_nodes=bootstrap["node"]["may_lose_nodes"],
         link=link.native if bootstrap["node"]["elastic"] else None,
         joins=bootstrap.get("joins", False),
+        feed=feed if bootstrap["node"].get("late") else None,
         **bootstrap["node"]["tensors"],
     )
+
+
+def _prepare_tensorflow(link: AgentLink) -> None:
+    """Tells the program's TensorFlow how much of a shared GPU it has, and lets it reach Hadoop's
+    file systems; a program may not need them."""
+    bootstrap = link.bootstrap
     if bootstrap["gpu_fraction"]:
         import tensorflow
 
@@ -161,6 +166,11 @@ def _leave_group() -> None:
         warnings.warn(
             f"the other nodes have not come to their end: {error}", RuntimeWarning, stacklevel=2
         )
+
+
+def _is_coming_in() -> bool:
+    collective = sys.modules.get("tfos.collective")
+    return collective is not None and collective.is_coming_in()
 
 
 def _start_feed(link: AgentLink) -> FeedSource | None:
@@ -204,7 +214,10 @@ def _fail(link: AgentLink, source: FeedSource | None, step: str, error: BaseExce
             longest = control_message.LONGEST_TEXTS["traceback"]
             source.server.fail(control_message.readable(text, longest))
     finally:  # a program may have broken its own streams: the driver hears of the failure even so
-        link.send("failed", failure={"step": step, "message": message, "traceback": text})
+        failure = {"step": step, "message": message, "traceback": text}
+        # The others are as they were before it came.
+        lost = {"lost": True} if _is_coming_in() else {}
+        link.send("failed", failure={**failure, **lost})
     return 1
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from tfos import _native
 from tfos.base import control_message
 from tfos.errors import BadInputError
+from tfos.node import collectives
 
 #: What a metrics message may hold, as docs/formats/control-protocol.md says.
 MOST_METRICS = 192
@@ -27,7 +28,8 @@ class AgentLink:
         self._of_keras: dict[str, Any] = {}
         self._state: dict[str, Any] = {}
         self._doing = ""
-        self._lock = threading.Lock()  # of the four above
+        self._collectives = collectives.Recent()
+        self._lock = threading.Lock()  # of the five above
 
     @property
     def native(self) -> Any:
@@ -97,9 +99,10 @@ class AgentLink:
     def _send_metrics(self) -> None:
         """Under the lock."""
         free = MOST_METRICS - len(self._metrics)
-        added = [name for name in self._of_keras if name not in self._metrics][:free]
+        by_itself = self._of_keras | self._collectives.look()
+        added = [name for name in by_itself if name not in self._metrics][:free]
         self._native.set_metrics(
-            json.dumps({name: self._of_keras[name] for name in added} | self._metrics)
+            json.dumps({name: by_itself[name] for name in added} | self._metrics)
         )
 
 

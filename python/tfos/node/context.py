@@ -13,6 +13,7 @@ from tfos.errors import BadInputError
 from tfos.feed.columns import Request
 from tfos.feed.datafeed import VALIDATION_QUEUE, DataFeed, FeedSource
 from tfos.files import paths
+from tfos.node import collectives
 from tfos.node_status import NodeStatus
 
 if TYPE_CHECKING:
@@ -201,6 +202,11 @@ class NodeContext:
         from tfos.feed.dataset import make_dataset  # TensorFlow is imported only where it is used.
 
         request = Request(batch_size, features, label, drop_remainder, remainder, ragged, spec)
+        if self._elastic and self._bootstrap.get("joins") and spec is None:
+            from tfos import collective
+
+            # It gets its first row in the epoch that it takes part in.
+            collective.group().come_in()
         return make_dataset(*self._batch_source(queue, request))
 
     def batches(
@@ -244,6 +250,10 @@ class NodeContext:
             # Nodes that are left after a loss share out what it had left: they must be in step.
             request = request._replace(remainder="join")
         feed = self._fed()
+        comes = self._bootstrap.get("joins", False)
+        if self._elastic and request.spec is None and queue != VALIDATION_QUEUE and not comes:
+            # Nodes that wait to join are not waited for then.
+            feed.batch_source(queue).tell_epoch()
         # The first row of that queue comes when the first epoch of this one has been fed.
         like = feed.batch_source("input") if queue == VALIDATION_QUEUE else None
         return feed.batch_source(queue), request, like
@@ -336,18 +346,18 @@ class NodeContext:
     def summaries(
         self, directory: str | os.PathLike[str] | None = None, *, every_seconds: float = 10.0
     ) -> Any:
-        """A callback of Keras 3 or legacy Keras, for all nodes, that writes into TensorBoard what
-        this node's feed does: rows and steps a second, and which side waits. It takes a folder of
-        its own below ``directory`` (by default ``log_dir``), as ``worker_1`` beside the ``train``
-        of Keras's own callback. See docs/metrics.md."""
+        """A callback of Keras 3 or legacy Keras that writes into TensorBoard what this node does:
+        rows and steps a second, which side waits, and the share of the all-reduce. Use it on all
+        nodes: each writes into a folder of its own below ``directory`` (by default ``log_dir``),
+        as ``worker_1`` beside the ``train`` of Keras's own callback. See docs/metrics.md."""
         from tfos.keras.summaries import Summaries
 
         above = self.log_dir if directory is None else directory
         if above is None:
             raise BadInputError("summaries() needs a directory, or a cluster with log_dir=...")
         own = f"{self.absolute_path(above).rstrip('/')}/{self.job_name}_{self.task_index}"
-        counters = dict if self._feed_source is None else self._feed_source.counters
-        return Summaries(own, counters, every_seconds)
+        of_feed = dict if self._feed_source is None else self._feed_source.counters
+        return Summaries(own, lambda: of_feed() | collectives.counters(), every_seconds)
 
     def parameter_server(
         self,
@@ -359,6 +369,7 @@ class NodeContext:
         optimizer: Any = None,
         overlap: bool = True,
         restore: str | os.PathLike[str] | None = None,
+        copy_interval: float = 30.0,
         connect_timeout: float = 600.0,
     ) -> ParameterServer:
         """The cluster's parameter servers (``tfos.run(..., parameter_servers=N)``), for training in
@@ -377,40 +388,27 @@ class NodeContext:
                 servers, which then get gradients.
             overlap: exchange in the background; a node sees what the others did an exchange later.
             restore: a file of ``ParameterServer.save``, from which the chief starts the servers.
+            copy_interval: with ``optimizer``, seconds between two copies of its state that each
+                node keeps. If a server is lost, the other one goes on from the newest. 0: with each
+                exchange.
             connect_timeout: seconds for the chief to give the servers their first values.
         """
         from tfos import parameter_server  # NumPy and TensorFlow are imported only where used.
-        from tfos.parameter_server import connection
+        from tfos.node import parameter_servers
 
-        bootstrap = self._bootstrap
-        if not bootstrap["node"].get("parameter_servers"):
-            raise BadInputError(
-                "this cluster has no parameter servers of tfos: start it with "
-                "tfos.run(..., parameter_servers=1)"
-            )
-        worker = connection.Worker(
-            number=self.node_id,
-            name=f"{self.job_name}:{self.task_index} on host {self.host}",
-            starts=self.is_chief,
-            workers=self.size,
-        )
         return parameter_server.ParameterServer(
             model_or_variables,
-            connection.servers_of(
-                bootstrap["nodes"],
-                bootstrap["cluster_id"],
-                encrypt=bootstrap["encrypt"],
-            ),
-            worker,
-            bootstrap["keys"]["parameters"],
+            *parameter_servers.of(self, self._bootstrap),
             combiner=combiner,
             sync_interval=sync_interval,
             staleness=staleness,
             optimizer=optimizer,
             overlap=overlap,
             restore=restore,
+            copy_interval=copy_interval,
             resolve=self.absolute_path,
             connect_timeout=connect_timeout,
+            link=parameter_servers.link_of(self._reporter, self._bootstrap),
         )
 
     def _fed(self) -> FeedSource:

@@ -16,7 +16,7 @@ def feed_source(node: NodeContext) -> FeedSource | None:
 
 
 def port_socket(node: NodeContext) -> socket.socket | None:
-    """The bound socket that holds the node's port for the program alone; None once that was shared
+    """The bound socket that holds the node's port for the program alone; None once that is shared
     or released."""
     return node._port_socket
 
@@ -31,6 +31,14 @@ def share_port(node: NodeContext) -> None:
     if node._port_socket is not None:
         node._port_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         node._shared_port_socket, node._port_socket = node._port_socket, None
+
+
+def hold_port(node: NodeContext) -> None:
+    """Takes a shared port back for the program alone, until it is released: ``port_socket`` holds
+    it, and nobody else binds it. Nothing happens where it is held or released already."""
+    if node._shared_port_socket is not None:
+        node._shared_port_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+        node._port_socket, node._shared_port_socket = node._shared_port_socket, None
 
 
 def release_port(node: NodeContext) -> None:

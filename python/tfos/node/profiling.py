@@ -10,14 +10,16 @@ from __future__ import annotations
 import math
 import os
 import re
-import sys
 import threading
 from typing import Any
 
+from tfos.node import collectives
 from tfos.node.agent_link import AgentLink
 
-#: Of the metrics that a node reports, those by which a profile is explained.
+#: The metrics of a node by which a profile is explained.
 _COUNTERS = ("step", "rows", "batches", "feed_node_wait_seconds")
+#: The same, of those of collective operations.
+_OF_COLLECTIVES = ("collective_seconds", "collective_wait_seconds")
 #: What the names of a pool's threads differ by.
 _NUMBER = re.compile(r"\d+")
 _link: AgentLink | None = None
@@ -59,10 +61,8 @@ def counters() -> dict[str, float]:
     """The node's counters at this moment."""
     metrics: dict[str, Any] = _link.metrics() if _link else {}
     read = {name: metrics[name] for name in _COUNTERS if name in metrics}
-    # Neither imports TensorFlow nor waits for the other nodes.
-    group = getattr(sys.modules.get("tfos.collective"), "_group", None)
-    if group is not None:
-        read["collective_seconds"], read["collective_wait_seconds"] = group.seconds
+    of_collectives = collectives.counters()
+    read |= {name: of_collectives[name] for name in _OF_COLLECTIVES if name in of_collectives}
     return {
         name: float(value)
         for name, value in read.items()

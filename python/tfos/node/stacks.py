@@ -19,7 +19,7 @@ from tfos.node.agent_link import AgentLink
 #: By which the native side finds faulthandler. Nobody sends it to the process. Not SIGUSR1, which
 #: programs use, nor SIGUSR2, which Java does.
 SIGNAL = signal.SIGRTMIN + 9
-#: Of one thread, the innermost ones.
+#: The most frames of one thread, the innermost ones.
 _MOST_FRAMES = 100
 
 

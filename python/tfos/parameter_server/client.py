@@ -19,9 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from tfos.errors import BadInputError
+from tfos.base.setting import MOST_SECONDS
+from tfos.errors import BadInputError, NodeLostError
 from tfos.files import access as file_access
-from tfos.parameter_server.connection import CONNECT_TIMEOUT, Server, Worker, as_bytes, connect
+from tfos.parameter_server.connection import (
+    CONNECT_TIMEOUT,
+    COPY_INTERVAL,
+    Server,
+    Worker,
+    as_bytes,
+    connect,
+)
 from tfos.parameter_server.rules import make_rule
 
 logger = logging.getLogger(__name__)
@@ -72,9 +80,9 @@ class ParameterServer:
     """The parameter servers of a cluster, for the variables of one worker.
 
     Owner and lifetime: the program; ``with`` (or a fit with its ``callback``) connects and closes.
-    Threads: one at a time. Errors: :class:`tfos.errors.NodeLostError` naming the server that is
-    gone; :class:`tfos.errors.BadInputError` where workers want different things. Nothing can be
-    done with the servers any more then.
+    Threads: one at a time. Errors: :class:`tfos.errors.NodeLostError` naming a server that is gone
+    and does not come again; :class:`tfos.errors.BadInputError` where workers want different things.
+    Nothing can be done with the servers any more then. Calls wait for a server that comes again.
     """
 
     def __init__(
@@ -90,13 +98,19 @@ class ParameterServer:
         optimizer: Any = None,
         overlap: bool = True,
         restore: str | os.PathLike[str] | None = None,
+        copy_interval: float = COPY_INTERVAL,
         resolve: Callable[[str | os.PathLike[str]], str] = str,
         connect_timeout: float = CONNECT_TIMEOUT,
+        link: Any = None,
     ):
         if sync_interval < 1:
             raise BadInputError(f"sync_interval={sync_interval} must be at least 1")
         if staleness is not None and staleness < 0:
             raise BadInputError(f"staleness={staleness} can't be negative")
+        if not 0 <= copy_interval <= MOST_SECONDS:
+            raise BadInputError(
+                f"copy_interval={copy_interval!r}: seconds, from 0 to {MOST_SECONDS:g}"
+            )
         self._rule, self._pushed = make_rule(combiner, optimizer, worker.workers)
         self._variables = _variables_of(model_or_variables, self._pushed == "gradients")
         # All nodes' statistics move towards the same: the sum of their changes would go past it.
@@ -111,7 +125,11 @@ class ParameterServer:
         self._overlap = overlap
         self._restore = restore
         self._resolve = resolve
+        self._copy_interval = copy_interval
         self._connect_timeout = connect_timeout
+        #: The node's native link, where lost servers come again.
+        self._link = link
+        self._version = 0  # that the servers had when this was closed
         self._client: Any = None
         self._steps = 0  # since the last exchange
         self._gradients: list[np.ndarray] | None = None
@@ -124,21 +142,20 @@ class ParameterServer:
         if self._client is not None:
             return
         arrays = [_value(variable) for variable in self._variables]
-        client = connect(
-            self._servers,
-            arrays,
-            self._rule,
-            self._worker,
-            self._key,
-            self._staleness,
-            self._connect_timeout,
-            self._averaged,
-        )
-        if self._worker.starts and not client.started:
-            self._start(client, arrays)
-        elif self._restore is not None and client.started and self._worker.starts:
+        client = self._connect(arrays)
+        while self._worker.starts and not client.started:
+            try:
+                self._start(client, arrays)
+            except NodeLostError as error:
+                if self._link is None:
+                    raise
+                logger.warning("the servers get their first values again: %s", error)
+                client = self._connect(arrays)
+            else:
+                self._restore = None
+        if self._restore is not None and self._worker.starts:
             logger.warning(
-                "restore=%s was left alone: the servers have values already, and training "
+                "restore=%s was ignored: the servers have values already, and training "
                 "goes on with those",
                 self._restore,
             )
@@ -148,8 +165,24 @@ class ParameterServer:
         self._gradients = None
         self.pull()
 
+    def _connect(self, arrays: list[np.ndarray]) -> Any:
+        return connect(
+            self._servers,
+            arrays,
+            self._rule,
+            self._worker,
+            self._key,
+            self._staleness,
+            self._connect_timeout,
+            self._averaged,
+            link=self._link,
+            copy_interval=self._copy_interval,
+        )
+
     def close(self) -> None:
         """Leaves the servers: nobody waits for this worker any more."""
+        if self._client is not None:
+            self._version = self._client.version
         self._client = None
 
     def __enter__(self) -> ParameterServer:
@@ -261,7 +294,8 @@ class ParameterServer:
         return self._client
 
     def _start(self, client: Any, arrays: list[np.ndarray]) -> None:
-        version = 0
+        # Where all had left the servers, and one was lost then, this worker has the latest values.
+        version = self._version
         parts = [arrays] + [[np.zeros_like(array) for array in arrays]] * self._rule.slots
         if self._restore is not None:
             version, parts = self._read_state(self._restore, arrays)

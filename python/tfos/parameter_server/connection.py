@@ -16,18 +16,22 @@ CONNECT_TIMEOUT = 600.0
 RUNNING_CONNECT_TIMEOUT = 30.0
 #: After so many seconds an exchange says in the log whom it waits for.
 STALL_AFTER = 30.0
+#: Seconds between two copies of the optimizer's state that a worker keeps.
+COPY_INTERVAL = 30.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """A parameter server: what messages call it, where it is, the id of what it belongs to, and
-    which connections it encrypts: "auto", "true" or "false", as ``spark.tfos.encrypt``."""
+    """A parameter server: what messages call it, where it is, the id of what it belongs to, which
+    connections it encrypts ("auto", "true" or "false", as ``spark.tfos.encrypt``), and its node's
+    number; -1: it is none of a cluster."""
 
     name: str
     address: str
     port: int
     id: str
     encrypt: str
+    node_id: int = -1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +58,7 @@ def servers_of(nodes: Iterable[Mapping[str, Any]], cluster_id: str, encrypt: str
             node["tensor_port"],
             cluster_id,
             encrypt,
+            node["node_id"],
         )
         for node in servers
     ]
@@ -68,9 +73,13 @@ def connect(
     staleness: int | None = None,
     connect_timeout: float = CONNECT_TIMEOUT,
     averaged: Sequence[bool] | None = None,
+    *,
+    link: Any = None,
+    copy_interval: float = COPY_INTERVAL,
 ) -> Any:
     """A native client for variables like ``arrays``; those that are ``averaged`` are so also where
-    changes are added. ``key``: for parameters, in hexadecimal."""
+    changes are added. ``key``: for parameters, in hexadecimal. ``link``: the node's, native, where
+    servers that are lost come again; None: the loss of one ends the client."""
     return _native.ParameterClient.connect(
         [dataclasses.astuple(server) for server in servers],
         [
@@ -85,6 +94,8 @@ def connect(
         key,
         connect_timeout,
         STALL_AFTER,
+        link,
+        copy_interval,
     )
 
 

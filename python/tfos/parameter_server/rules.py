@@ -40,12 +40,11 @@ def make_rule(combiner: str, optimizer: Any, workers: int) -> tuple[Any, str]:
     if optimizer is not None:
         settings = _on_the_server(optimizer)
         return _native.ParameterRule.make(
-            settings.combiner, **dataclasses.asdict(settings)
+            settings.combiner, workers=workers, **dataclasses.asdict(settings)
         ), "gradients"
     if combiner not in PUSHED:
         raise BadInputError(f"combiner is one of {', '.join(PUSHED)}, not {combiner!r}")
-    count = 0 if combiner == "update-mean" else workers
-    return _native.ParameterRule.make(combiner, workers=count), PUSHED[combiner]
+    return _native.ParameterRule.make(combiner, workers=workers), PUSHED[combiner]
 
 
 def _on_the_server(optimizer: Any) -> Sgd | Adam:

@@ -35,7 +35,7 @@ _BY_SUFFIX = {
     ".zlib": "tfrecord",
 }
 _PARQUET_ROWS = 8_192
-#: Of a row group in Parquet files that are written: about so many bytes before they are encoded.
+#: The size of a row group in Parquet files that are written, in bytes before they are encoded.
 _ROW_GROUP_BYTES = 32 << 20
 _JSON_BLOCK_BYTES = 4 << 20
 

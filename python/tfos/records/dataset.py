@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tfos import _native
-from tfos.base import ops_library
 from tfos.base.arrow import pa
+from tfos.base.libraries import ops_library
 from tfos.errors import BadInputError
 
 
@@ -21,7 +21,7 @@ class _Column(NamedTuple):
     """What a column's values are."""
 
     dtype: tf.DType
-    #: Of the lists: 0 for single values, None if it varies.
+    #: The length of the lists: 0 for single values, None if it varies.
     width: int | None
     #: Each of these lists holds lists, of any length too.
     nested: bool = False

@@ -97,7 +97,7 @@ class Reader:
 
     @property
     def counts(self) -> dict[str, Any]:
-        """Of what was read so far: records, bad_records, lost (a part), first_problem."""
+        """Counts of what was read so far: records, bad_records, lost (a part), first_problem."""
         return self._reader.counts()
 
 

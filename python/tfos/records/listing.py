@@ -33,7 +33,7 @@ class ListedFile(NamedTuple):
 
     path: str
     size: int
-    #: Of the directories ``name=value`` above it, from the outside in; None is null.
+    #: The values of the directories ``name=value`` above it, from the outside in; None is null.
     directory_values: tuple[tuple[str, str | None], ...] = ()
 
 
@@ -93,7 +93,7 @@ def _files_of(access: FileAccess, found: str, given: str) -> list[ListedFile]:
     status = access.status(found)
     if status is None:
         raise FileNotFoundError(2, "it was deleted meanwhile", found)
-    # Of a file or directory that is named itself the directories above it say nothing.
+    # The directories above a file or directory that is named itself say nothing.
     base = found if found == given else _fixed_part(given)
     if not status.is_directory:
         return [ListedFile(found, status.size, _values_between(base, found))]

@@ -34,7 +34,7 @@ _OF_JAVA = {
 _PACKAGES_OF_THE_JAR = ("tfos.", "com.yahoo.tensorflowonspark.", "org.tensorflow.hadoop.")
 _FEED_EXCEPTION = "tfos.internal.feed.FeedException"
 _PYTHON_EXCEPTION = "org.apache.spark.api.python.PythonException"
-#: Of a chain of causes.
+#: The most causes in a chain.
 _MOST_CAUSES = 20
 
 #: Where a traceback ends with an exception of tfos, and Java's text of one.
@@ -114,7 +114,7 @@ def of_text(text: str) -> errors.TfosError | None:
 
 
 def _of_one(thrown: Any) -> errors.TfosError | None:
-    """Of a Java exception alone, without its causes."""
+    """The error of a Java exception alone, without its causes."""
     name = str(thrown.getClass().getName())
     message = str(thrown.getMessage() or "")
     if name == _FEED_EXCEPTION:

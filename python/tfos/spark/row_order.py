@@ -12,7 +12,7 @@ from tfos.spark.connect import is_connect
 
 #: Above these, rows come in an order of their own.
 _ORDERED = re.compile(r"\bSort \[|\bInMemoryTableScan\b|\bTakeOrderedAndProject\b")
-#: Of a shuffle's parts, whichever arrives first is read first.
+#: Whichever part of a shuffle arrives first is read first.
 _UNORDERED = re.compile(r"(?<!Broadcast)Exchange\b|\bSortMergeJoin\b|\bShuffledHashJoin\b")
 
 

@@ -24,7 +24,7 @@ std::uint32_t SlowCrc(std::uint32_t crc, std::span<const std::byte> bytes) {
 }
 
 TEST(Crc32cTest, KnownValues) {
-  // Of RFC 3720, appendix B.4, and the check value of the CRC catalogue.
+  // Values of RFC 3720, appendix B.4, and the check value of the CRC catalogue.
   EXPECT_EQ(Crc32c(Bytes("123456789")), 0xE3069283U);
   EXPECT_EQ(Crc32c(std::vector<std::byte>(32, std::byte{0})), 0x8A9136AAU);
   EXPECT_EQ(Crc32c(std::vector<std::byte>(32, std::byte{0xFF})), 0x62A8AB43U);

@@ -14,7 +14,7 @@ namespace tfos {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
-// Of Linux 5.1; older C libraries do not name it.
+// Linux 5.1 brought it; older C libraries do not name it.
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif

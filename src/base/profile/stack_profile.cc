@@ -101,7 +101,7 @@ std::string StackProfile::Serialize() const {
 
 int StackProfileBuilder::FrameOf(StackProfile::Frame frame) {
   for (std::string* text : {&frame.name, &frame.file}) {
-    // Of a path, the end says more.
+    // The end of a path says more.
     if (text->size() <= StackProfile::kLongestText) continue;
     std::size_t begin = text == &frame.file ? text->size() - StackProfile::kLongestText : 0;
     // Not within a character.
@@ -141,7 +141,7 @@ void StackProfileBuilder::Merge(const StackProfile& other) {
   for (const StackProfile::Call& call : other.calls) {
     const int parent = call.parent < 0 ? -1 : calls[static_cast<std::size_t>(call.parent)];
     const int frame = FrameOf(other.frames[static_cast<std::size_t>(call.frame)]);
-    // Below a thread for which there is no room, a call would become a thread.
+    // Below a thread that is one too many, a call would become a thread.
     const bool lost = call.parent >= 0 && parent < 0;
     calls.push_back(lost ? -1 : CallOf(parent, frame));
     AddTime(calls.back(), call.own_us);

@@ -55,17 +55,17 @@ struct StackProfile {
 
 /// Makes a profile of samples, or of several profiles.
 ///
-/// Owner and lifetime: a value. Threads: one at a time. Errors: none: where there is no room for
-/// another frame or call, its time counts for the one that called it.
+/// Owner and lifetime: a value. Threads: one at a time. Errors: none. If a frame or call is one
+/// too many, its time counts for the one that called it.
 class StackProfileBuilder {
  public:
   explicit StackProfileBuilder(std::size_t most_frames = StackProfile::kMostFrames,
                                std::size_t most_calls = StackProfile::kMostCalls)
       : most_frames_(most_frames), most_calls_(most_calls) {}
 
-  /// The number of a frame, whose texts are cut to their longest; -1: there is no room.
+  /// The number of a frame, whose texts are cut to their longest; -1: it is one too many.
   int FrameOf(StackProfile::Frame frame);
-  /// The number of a call below `parent`; `parent` if there is no room. -1 as `parent`: a thread.
+  /// The number of a call below `parent`; `parent` if it is one too many. -1 as `parent`: a thread.
   int CallOf(int parent, int frame);
   /// -1 as `call` is passed over.
   void AddTime(int call, std::int64_t us);

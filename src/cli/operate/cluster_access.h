@@ -50,9 +50,9 @@ class ClusterAccess {
  public:
   /// Finds it by a file of this host, or reads a link from the terminal or standard input.
   static Result<ClusterAccess> Find(const ClusterChoice& choice);
-  /// Of the files that were found.
+  /// Chooses among the files that were found.
   static Result<ClusterAccess> Choose(const control::FoundClusters& found, const std::string& name);
-  /// Of `http://HOST:PORT/#key=KEY`, which opens what is read, or `tfos://HOST:PORT/#key=KEY`,
+  /// Takes `http://HOST:PORT/#key=KEY`, which opens what is read, or `tfos://HOST:PORT/#key=KEY`,
   /// which opens all.
   static Result<ClusterAccess> FromLink(std::string_view link);
 
@@ -63,7 +63,7 @@ class ClusterAccess {
   const control::CoordinatorAddress& address() const { return address_; }
   /// For people: the id, or the address.
   const std::string& label() const { return label_; }
-  /// Of the driver on this host; 0: not known.
+  /// The process id of the driver on this host; 0: not known.
   std::int64_t driver_pid() const { return driver_pid_; }
 
  private:

@@ -26,7 +26,7 @@ class ClusterView {
  public:
   /// Asks it. Errors: those of ClusterAccess, and bug for an answer that nobody can read.
   static Result<ClusterView> Ask(const ClusterAccess& cluster);
-  /// Of the body of /v1/status.
+  /// Parses the body of /v1/status.
   static Result<ClusterView> Parse(std::string body);
 
   /// As it came.

@@ -36,7 +36,7 @@ constexpr double kMostSeconds = 300;
 constexpr milliseconds kPiece(1000);
 /// Beyond that; the agent waits for its node for 10 s.
 constexpr milliseconds kPiecePatience(30'000);
-/// Of the whole, which has many pieces.
+/// The most frames and calls of the whole, which has many pieces.
 constexpr std::size_t kMostFrames = 50'000;
 constexpr std::size_t kMostCalls = 500'000;
 

@@ -38,7 +38,7 @@ constexpr std::array kParts = {
     Part{"/tensorflow/python/checkpoint/", "checkpoints"},
     Part{"/tensorflow/python/saved_model/", "checkpoints"},
     Part{"/tensorflow/python/training/saver.py", "checkpoints"},
-    Part{"/tfos/collective.py", "collective operations"},
+    Part{"/tfos/collective/", "collective operations"},
     Part{"/tfos/feed/", "reading rows of the feed"},
     Part{"/tensorflow/python/data/", "the input pipeline (tf.data)"},
 };
@@ -63,7 +63,7 @@ bool RunsOps(const Frame& frame) {
 bool IsProgram(const Frame& frame) {
   return !frame.file.empty() && !Has(frame, "/site-packages/") && !Has(frame, "/dist-packages/") &&
          !Has(frame, "/lib/python") && !Has(frame, "/tfos/node/") && !Has(frame, "/tfos/keras/") &&
-         !Has(frame, "/tfos/feed/") && !Has(frame, "/tfos/collective.py") &&
+         !Has(frame, "/tfos/feed/") && !Has(frame, "/tfos/collective/") &&
          !frame.file.starts_with("<frozen") && frame.file != "<string>";
 }
 

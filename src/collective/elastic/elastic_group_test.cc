@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -96,6 +97,7 @@ void ExpectTheSame(const Sums& sums, const std::vector<End>& ends) {
 
 class ElasticGroupTest : public ::testing::TestWithParam<std::tuple<Transport, std::size_t>> {};
 
+// Covers: node killed / training
 TEST_P(ElasticGroupTest, AMemberThatIsGoneIsDoneWithout) {
   const auto [transport, elements] = GetParam();
   const std::vector<End> ends = {{}, {.after = 7}, {}};
@@ -203,6 +205,37 @@ TEST(ElasticCallTest, AGatherIsRepeatedWithItsSizes) {
     EXPECT_TRUE(gathered.ok()) << gathered.ToString();
     EXPECT_THAT(sizes, ::testing::ElementsAre(8));
   });
+}
+
+TEST(ElasticCallTest, AMemberThatWaitsForSomethingElseFollowsTheOthers) {
+  std::vector<GroupOptions> options = MakeMembers(3);
+  TestCoordinator coordinator(options);
+  for (std::uint32_t rank : {0U, 1U, 2U}) options[rank].membership = coordinator.MembershipOf(rank);
+  std::thread lost([&] {
+    auto joined = Group::Join(std::move(options[1]));
+    ASSERT_TRUE(joined.ok());
+    EXPECT_TRUE((*joined)->Barrier("all").ok());
+    joined->reset();
+    coordinator.Lose(1);
+  });
+  std::atomic<bool> is_through = false;
+  std::thread other([&] {
+    const auto joined = Group::Join(std::move(options[2]));
+    ASSERT_TRUE(joined.ok());
+    EXPECT_TRUE((*joined)->Barrier("all").ok());
+    // Connected with the first one again, which begins nothing.
+    while ((*joined)->size() == 3) (*joined)->FollowOthers();
+    is_through = true;
+  });
+  const auto group = Group::Join(std::move(options[0]));
+  ASSERT_TRUE(group.ok());
+  EXPECT_TRUE((*group)->Barrier("all").ok());
+  const Deadline deadline = Deadline::After(std::chrono::seconds(60));
+  while (!is_through && !deadline.passed()) (*group)->FollowOthers();
+  EXPECT_TRUE(is_through);
+  lost.join();
+  other.join();
+  EXPECT_EQ((*group)->size(), 2U);
 }
 
 /// Calls back before a member says that it is ready, and before it goes on in a generation.

@@ -24,8 +24,8 @@ namespace tfos::collective {
 /// Owner and lifetime: of a test; outlives what has its memberships. Threads: any.
 class TestCoordinator {
  public:
-  /// Of members that begin together, the first ones of `options`; the others join. `least`: so many
-  /// are to be there before those that meet go on.
+  /// The `first` members of `options` begin together; the others join. At least `least` must be
+  /// there before those that meet go on.
   explicit TestCoordinator(const std::vector<GroupOptions>& options,
                            std::optional<std::uint32_t> first = {}, std::size_t least = 1)
       : members_(options.front().members), least_(least) {
@@ -84,9 +84,10 @@ class TestCoordinator {
       all_.Take(rank_, ready);
       Ready again = ready;
       while (true) {
-        const Formed& formed = all_.formed_;
-        if (formed.generation >= again.generation && std::ranges::count(formed.ranks, rank_) > 0) {
-          return formed;
+        // Not by a reference: the analysis of locks does not follow it.
+        if (all_.formed_.generation >= again.generation &&
+            std::ranges::count(all_.formed_.ranks, rank_) > 0) {
+          return all_.formed_;
         }
         if (all_.failed_) return Status(ErrorKind::kReconnect, "nobody has the state");
         if (all_.gathering_ && all_.generation_ > again.generation && all_.alive_.contains(rank_)) {

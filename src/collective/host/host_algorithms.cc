@@ -162,7 +162,7 @@ Status AllGatherOnHost(HostMemory& memory, const std::vector<std::size_t>& bytes
   std::vector<std::size_t> begins(bytes.size() + 1);
   std::partial_sum(bytes.begin(), bytes.end(), begins.begin() + 1);
   const std::size_t longest = *std::ranges::max_element(bytes);
-  // Of each member's, what lies between these offsets.
+  // The part of each member's data that lies between these offsets.
   const auto piece = [&](std::size_t member, std::size_t from, std::size_t to) {
     const std::size_t first = std::min(from, bytes[member]);
     return data.subspan(begins[member] + first, std::min(to, bytes[member]) - first);

@@ -68,7 +68,7 @@ std::size_t Processors() {
 
 }  // namespace
 
-/// Of one member, which alone writes here, except `sleepers`. An anonymous file begins as zeros.
+/// One member's state: it alone writes here, except `sleepers`. An anonymous file begins as zeros.
 struct HostMemory::Control {
   alignas(64) std::atomic<std::uint32_t> events;  ///< Changes whenever something else here does.
   std::atomic<std::uint32_t> sleepers;            ///< How many wait for that; or died doing so.

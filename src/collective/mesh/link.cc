@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kDataLimit = std::size_t{1} << 20;
 /// Stays in a core's cache while it is received and added up.
 constexpr std::size_t kStagingBytes = std::size_t{256} << 10;
-/// Of more than this it is worth a call of its own to learn where the next elements begin.
+/// Beyond this size, a separate call to learn where the next elements begin is worth its cost.
 constexpr std::size_t kWorthACall = std::size_t{16} << 10;
 constexpr std::size_t kWaitingBytes = 12;
 constexpr std::size_t kLeftBytes = 8;
@@ -235,7 +235,7 @@ Result<Operation> Link::ParseOperation(std::span<const std::byte> body) const {
 
 Status Link::OnOperation(std::span<const std::byte> body) {
   TFOS_ASSIGN_OR_RETURN(const Operation theirs, ParseOperation(body));
-  // Of an operation in which this side had nothing to receive from the peer.
+  // It belongs to an operation in which this side had nothing to receive from the peer.
   if (theirs.number < operation_.number) return {};
   if (theirs != operation_) return OtherOperation(peer_, theirs, operation_);
   agreed_ = true;

@@ -63,7 +63,7 @@ class Link {
   void TellLeft(std::uint64_t begun);
   /// The peer has said so.
   bool left() const { return left_; }
-  /// Of a peer that has left: the number after its last operation.
+  /// The number after the last operation of a peer that has left.
   std::uint64_t begun() const { return begun_; }
   /// Has the peer told of the operation also if nothing is sent to it: one that has left waits for
   /// that.

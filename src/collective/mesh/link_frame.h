@@ -27,7 +27,7 @@ enum class FrameType : std::uint32_t {
 /// rate.
 inline constexpr std::size_t kLineBytes = kBufferAlignment;
 inline constexpr std::size_t kHeaderBytes = kLineBytes;
-/// Of a frame that is looked at only once it is complete.
+/// The most bytes of a frame that is looked at only once it is complete.
 inline constexpr std::size_t kControlLimit = std::size_t{64} << 10;
 
 /// What a frame begins with.

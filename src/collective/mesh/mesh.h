@@ -22,7 +22,7 @@
 
 namespace tfos::collective {
 
-/// Of all connections between members: docs/formats/tensor-protocol.md.
+/// The protocol of all connections between members: docs/formats/tensor-protocol.md.
 inline constexpr net::Protocol kTensorProtocol{
     .magic = "tfos-ten", .version = 5, .name = "tensors"};
 
@@ -62,9 +62,9 @@ class Mesh {
 
   /// What this member brings along to its connections.
   net::Party party() const;
-  /// Of a connection to member `accepting`.
+  /// The numbers of a connection to member `accepting`.
   net::Numbers NumbersTo(std::uint32_t accepting) const;
-  /// Of a member that wants to connect to this one: those after it do.
+  /// Checks the numbers of a member that wants to connect to this one: those after it do.
   Status CheckNumbers(const net::Numbers& numbers) const;
 
   /// How elements travel to the other members, for people: `tcp`, `ucx (rc_mlx5/mlx5_0:1)`.

@@ -115,7 +115,7 @@ Status Mesh::AcceptAll(const Wait& wait) {
     if (ready == 0) return Missing();
     for (net::Guest& guest : acceptor->Progress()) {
       const std::uint32_t member = guest.connection.numbers.connecting;
-      // Of a member that comes once more the last connection counts.
+      // When a member connects once more, its last connection counts.
       const Status taken =
           Connected(member, std::move(guest.connection), Shorter(wait, kOfferPatience));
       if (wait.check) TFOS_RETURN_IF_ERROR(wait.check());

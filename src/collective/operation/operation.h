@@ -26,8 +26,8 @@ enum class OperationKind : std::uint8_t {
 struct Operation {
   static constexpr std::size_t kLongestName = 256;  ///< Bytes; longer names are cut.
   static constexpr std::size_t kHeadBytes = 24;
-  /// Of a tensor, and of what all members gather together. More is not what a program wants, and
-  /// below it no sum of sizes wraps.
+  /// The most bytes of a tensor, and of what all members gather together. No program wants more,
+  /// and below it no sum of sizes wraps.
   static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48;
 
   static constexpr DType kAsItIs{};

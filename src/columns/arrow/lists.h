@@ -29,12 +29,12 @@ class Lists {
   /// Checks the lists of `rows` and looks for nulls, also in what they hold.
   Status Plan(const ColumnId& id, arrow::Range rows, std::uint64_t first_row);
 
-  // Of the planned rows.
+  // What follows is about the planned rows.
 
   /// What they hold, as positions in its array.
   arrow::Range held() const { return ranges_.back(); }
   bool ragged() const { return ragged_; }
-  /// Of the lists of each row; empty if they are ragged.
+  /// The shape of the lists of each row; empty if they are ragged.
   const std::vector<std::uint64_t>& shape() const { return shape_; }
 
   void WriteBoundaries(std::size_t column, chunk::ChunkBuilder& builder) const;

@@ -164,7 +164,7 @@ class VectorColumn : public Column {
   }
   std::int8_t TypeOf(std::uint64_t row) const { return ScalarOf<std::int8_t>(kType, row); }
 
-  /// Of the vector in `row` of the struct; none when it is not a valid vector.
+  /// The size of the vector in `row` of the struct; none when it is not a valid vector.
   std::optional<std::uint64_t> SizeOf(std::uint64_t row) const {
     if (IsNull(*array_->children[kType], row) || IsNull(*values_.array, row)) return std::nullopt;
     const Range values = values_.Of(row);

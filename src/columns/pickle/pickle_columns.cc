@@ -240,7 +240,7 @@ class Rows {
   Budget budget_;
   std::uint64_t count_ = 0;
   std::vector<const PickleSequence*> batches_;  ///< Those that have rows.
-  /// Of each row, the row itself or its first field. Empty for rows that are numbers.
+  /// For each row, the row itself or its first field. Empty for rows that are numbers.
   std::vector<const PickleValue*> rows_;
   chunk::RowNode root_;
   std::optional<chunk::ColumnSpec> numbers_;  ///< Of the only column of rows that are numbers.

@@ -81,7 +81,7 @@ class PickleColumnsTest : public testing::Test {
     return Columns{std::move(**converted), std::move(*columnar), std::move(*root)};
   }
 
-  /// Of one pickle that holds a list of these rows.
+  /// Converts one pickle that holds a list of these rows.
   std::optional<Columns> Convert(Pickler rows) { return Convert({rows.Op("e").Stop()}); }
 
   static Pickler Rows() {

@@ -39,7 +39,7 @@ class PickleReader {
   class Machine;
 
   Arena arena_;
-  // Of the pickle that is being read; kept for their memory.
+  // These belong to the pickle that is being read; kept for their memory.
   std::vector<PickleValue> stack_;
   std::vector<std::size_t> marks_;
   std::vector<PickleValue> memo_;

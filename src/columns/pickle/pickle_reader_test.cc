@@ -56,7 +56,7 @@ TEST_F(PickleReaderTest, Ints) {
   }
   EXPECT_EQ(Read(Pickler().Op(std::string_view("\x8a\0", 2)))->number, 0);
   EXPECT_EQ(Read(Pickler().Op("\x8a\x03\xff\xff\x80"))->number, -0x7f0001);
-  // Of more than 64 bits.
+  // A number of more than 64 bits.
   EXPECT_TRUE(Refuses(Pickler().Op(std::string_view("\x8a\x09\0\0\0\0\0\0\0\x80\0", 11))));
 }
 
@@ -172,7 +172,7 @@ TEST_F(PickleReaderTest, ArraysThatAreNone) {
                           .Int(-1)
                           .Int(0)
                           .Op("tb")));
-  // Of bytes, which cannot be written to.
+  // An array of bytes, which cannot be written to.
   EXPECT_TRUE(Refuses(Pickler()
                           .Global("numpy._core.numeric", "_frombuffer")
                           .Op("(")
@@ -229,7 +229,7 @@ TEST_F(PickleReaderTest, EveryTruncationIsRefused) {
   const std::string whole = Everything();
   ASSERT_TRUE(Read(whole));
   for (std::size_t size = 0; size < whole.size(); ++size) {
-    // Of exactly this size, so that AddressSanitizer sees a step outside.
+    // The part has exactly this size, so that AddressSanitizer sees a step outside.
     const std::vector<char> part(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
     EXPECT_FALSE(reader_.Read(std::as_bytes(std::span(part)))) << size;
   }

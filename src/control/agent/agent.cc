@@ -21,13 +21,13 @@
 #include "control/agent/agent_life.h"
 #include "control/agent/answers/question_desk.h"
 #include "control/agent/child/executor_log.h"
-#include "control/agent/child/tensorboard.h"
 #include "control/agent/event_details.h"
 #include "control/agent/executor_watch.h"
 #include "control/agent/node_news.h"
 #include "control/agent/node_place.h"
 #include "control/agent/node_process.h"
 #include "control/agent/node_report.h"
+#include "control/agent/node_tensorboard.h"
 #include "control/agent/repeated_warnings.h"
 #include "control/link/coordinator_link.h"
 #include "control/link/line_channel.h"
@@ -69,6 +69,7 @@ class Agent {
         report_(task_),
         place_(executor_, std::move(options.host), inventory, report_),
         executor_jvm_(std::move(options.executor_jvm)),
+        tensorboard_(executor_, log_, report_, warnings_),
         questions_(executor_, [this](const Answer& answer) { SendAnswer(answer); }) {
     Go("serve the node", Serve());
     Go("watch signals", WatchSignals());
@@ -84,7 +85,7 @@ class Agent {
   // What happens.
   asio::awaitable<void> FollowCoordinator();
   void OnCommand(const AgentCommand& command);
-  asio::awaitable<void> OnNodeMessage(NodeMessage message);
+  void OnNodeMessage(NodeMessage message);
   void OnNodeEnd(ExitStatus exit);
   asio::awaitable<void> FollowTask();
   asio::awaitable<void> WatchExecutor();
@@ -95,7 +96,6 @@ class Agent {
   void Handle(AgentEvent event, const EventDetails& details = {});
   void Do(AgentAction action, const EventDetails& details);
   void StartNode(const control::StartNode& start);
-  void StartTensorBoard();
   void SendAnswer(const Answer& answer);
   void EndAll(milliseconds grace);
   void EndStrays();
@@ -114,8 +114,7 @@ class Agent {
   }
   /// Our children that end under supervision. All others were left behind by the node's processes.
   std::array<pid_t, 2> Supervised() const {
-    return {node_ == nullptr ? 0 : static_cast<pid_t>(node_->pid()),
-            tensorboard_ == nullptr ? 0 : tensorboard_->pid()};
+    return {node_ == nullptr ? 0 : static_cast<pid_t>(node_->pid()), tensorboard_.pid()};
   }
   FailureReport WithLastLines(FailureReport failure) const {
     if (node_ != nullptr) failure.log_tail = node_->written().LastLines();
@@ -143,7 +142,7 @@ class Agent {
   bool stands_by_ = false;  // another attempt has the node
   RepeatedWarnings warnings_;
   std::unique_ptr<NodeProcess> node_;
-  std::unique_ptr<TensorBoard> tensorboard_;
+  NodeTensorBoard tensorboard_;
   QuestionDesk questions_;
 };
 
@@ -221,19 +220,11 @@ asio::awaitable<void> Agent::FollowCoordinator() {
 
 void Agent::OnCommand(const AgentCommand& command) {
   const auto tell_node = [this](const auto& message) { TellNode(message); };
-  if (news_.Keep(command, tell_node)) return;
+  if (news_.Keep(command, tell_node) || PassOn(command, tell_node)) return;
   if (const auto* start = std::get_if<control::StartNode>(&command)) {
     EventDetails details = Failing("start the node", "the coordinator sent `start` twice");
     details.start = start;
     Handle(AgentEvent::kStartAsked, details);
-  } else if (const auto* ended = std::get_if<EndEpoch>(&command)) {
-    tell_node(*ended);
-  } else if (const auto* abandoned = std::get_if<AbandonEpoch>(&command)) {
-    tell_node(*abandoned);
-  } else if (const auto* job = std::get_if<EndJob>(&command)) {
-    tell_node(*job);
-  } else if (const auto* tickets = std::get_if<StepTickets>(&command)) {
-    tell_node(*tickets);
   } else if (std::holds_alternative<EndFeed>(command)) {
     report_.EndFeed();
     tell_node(EndFeed{});
@@ -246,10 +237,7 @@ void Agent::OnCommand(const AgentCommand& command) {
   } else if (const auto* other = std::get_if<control::StandBy>(&command)) {
     StandByFor(*other);
   } else if (const auto* tunnel = std::get_if<OpenTunnel>(&command)) {
-    if (life_.tensorboard_runs() && !tensorboard_->OpenTunnel(place_.door(), tunnel->number)) {
-      warnings_.Log(
-          "the coordinator asks for more tunnels to TensorBoard at once than there may be");
-    }
+    if (life_.tensorboard_runs()) tensorboard_.OpenTunnel(place_.door(), tunnel->number);
   } else if (const auto* question = std::get_if<Question>(&command)) {
     questions_.Take(*question);
   } else if (const auto* unknown = std::get_if<UnknownMessage>(&command)) {
@@ -257,12 +245,13 @@ void Agent::OnCommand(const AgentCommand& command) {
   }
 }
 
-asio::awaitable<void> Agent::OnNodeMessage(NodeMessage message) {
+void Agent::OnNodeMessage(NodeMessage message) {
   // A process that the node has left behind may go on talking.
-  if (!life_.node_runs()) co_return;
+  if (!life_.node_runs()) return;
   if (auto* failed = std::get_if<FailureMessage>(&message)) {
-    // What the node printed before it sent this belongs to the last lines of its log.
-    co_await node_->TakeWritten();
+    // What the node printed before it sent this belongs to the last lines of its log. Only the
+    // first failure is told, and only that one needs them.
+    if (life_.verdict() == AgentVerdict::kOpen) node_->TakeWritten();
     Handle(AgentEvent::kNodeSaidFailed, {.failure = std::move(failed->failure)});
   } else if (std::holds_alternative<Done>(message)) {
     Handle(AgentEvent::kNodeSaidDone);
@@ -381,7 +370,7 @@ void Agent::StartNode(const control::StartNode& start) {
   report_.TellFormed();
   Result<std::unique_ptr<NodeProcess>> node = NodeProcess::Start(
       executor_, place_.OptionsOfNode(start), log_, warnings_,
-      {.on_message = [this](NodeMessage message) { return OnNodeMessage(std::move(message)); },
+      {.on_message = [this](NodeMessage message) { OnNodeMessage(std::move(message)); },
        .on_failure = [this](const EventDetails& details) { Handle(AgentEvent::kFailed, details); },
        .doing = [this] { return report_.Doing(); },
        .on_end = [this](ExitStatus exit) { OnNodeEnd(exit); },
@@ -401,41 +390,21 @@ void Agent::StartNode(const control::StartNode& start) {
   news_.TellAll([this](const auto& message) { node_->Send(message); });
   report_.SetPid(node_->pid());
   report_.Report(NodeState::kRegistered, "starting its process");
-  if (start.tensorboard) StartTensorBoard();
+  if (!start.tensorboard) return;
+  const bool started = tensorboard_.Start(
+      place_.OptionsOfTensorBoard(), [this] { return !life_.over(); },
+      [this] { Handle(AgentEvent::kTensorBoardEnded); });
+  if (started) Handle(AgentEvent::kTensorBoardStarted);
 }
 
 void Agent::SendAnswer(const Answer& answer) {
   if (place_.link() != nullptr) place_.link()->Send(SerializeMessage(answer));
 }
 
-/// A TensorBoard that fails is a pity, not a failure of the node.
-void Agent::StartTensorBoard() {
-  Result<std::unique_ptr<TensorBoard>> started = TensorBoard::Start(
-      executor_, place_.OptionsOfTensorBoard(), log_,
-      [this](TensorBoardProcess address) {
-        report_.SetTensorBoard(address);
-        report_.ReportAgain();
-      },
-      [this](ExitStatus exit) {
-        report_.SetTensorBoard(std::nullopt);
-        if (!life_.over()) {
-          LogWarning("TensorBoard {}", exit.Describe());
-          report_.ReportAgain();
-        }
-        Handle(AgentEvent::kTensorBoardEnded);
-      });
-  if (!started.ok()) {
-    LogWarning("TensorBoard could not be started: {}", started.status().ToString());
-    return;
-  }
-  tensorboard_ = std::move(started).value();
-  Handle(AgentEvent::kTensorBoardStarted);
-}
-
 void Agent::EndAll(milliseconds grace) {
   phase_limit_.Lift();
   if (life_.node_runs()) node_->Stop(grace);
-  if (life_.tensorboard_runs()) tensorboard_->Stop(grace);
+  if (life_.tensorboard_runs()) tensorboard_.Stop(grace);
 }
 
 asio::awaitable<void> Agent::ReleaseTask() {

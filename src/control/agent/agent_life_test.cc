@@ -195,7 +195,7 @@ INSTANTIATE_TEST_SUITE_P(
          Phase::kEnding,
          Verdict::kFailed,
          {kEndAll}},
-        // Of two processes the first to end is not the last.
+        // Where there are two processes, the first to end is not the last.
         {{kNodeStarted, kTensorBoardStarted, kStopAsked},
          kNodeEnded,
          Phase::kEnding,

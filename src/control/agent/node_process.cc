@@ -101,7 +101,7 @@ asio::awaitable<void> NodeProcess::Follow() {
       warnings_.Log("a bad message of the node is ignored: " + message.status().ToString());
       continue;
     }
-    if (!Take(*message)) co_await events_.on_message(std::move(*message));
+    if (!Take(*message)) events_.on_message(std::move(*message));
   }
   said_all_.Open();
 }

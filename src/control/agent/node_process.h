@@ -40,7 +40,7 @@ class NodeProcess {
     std::chrono::milliseconds answer_timeout{30'000};
   };
   struct Events {
-    std::function<boost::asio::awaitable<void>(NodeMessage)> on_message;
+    std::function<void(NodeMessage)> on_message;
     /// Once at most for each step: it can't go on, for the reason that is told.
     std::function<void(const EventDetails& failure)> on_failure;
     /// What the program does, for people: "running, step=7".
@@ -64,14 +64,14 @@ class NodeProcess {
   void Send(const Message& message) {
     lines_.Send(SerializeMessage(message) + '\n');
   }
-  /// Of each queue's epoch only the latest waits for a node that reads slowly.
+  /// Only the latest tickets of each queue's epoch wait for a node that reads slowly.
   void Send(const StepTickets& tickets);
 
   void Stop(std::chrono::milliseconds grace) { child_->Stop(grace); }
   void ExpectEnd(std::chrono::milliseconds patience, std::chrono::milliseconds grace) {
     child_->ExpectEnd(patience, grace);
   }
-  boost::asio::awaitable<void> TakeWritten() { return child_->TakeWritten(); }
+  void TakeWritten() { child_->TakeWritten(); }
 
  private:
   NodeProcess(const boost::asio::any_io_executor& executor, UniqueFd input, UniqueFd output,

@@ -72,7 +72,7 @@ Lines Without(const Lines& traceback, Lines lines) {
     lines.erase(whole.begin(), whole.end());
     return lines;
   }
-  // Of a long one they have the end alone.
+  // The lines have only the end of a long traceback.
   for (std::size_t count = std::min(lines.size(), traceback.size()); count > 0; --count) {
     const auto most = static_cast<std::ptrdiff_t>(count);
     if (!std::equal(traceback.end() - most, traceback.end(), lines.begin())) continue;

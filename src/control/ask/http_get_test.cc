@@ -174,9 +174,10 @@ TEST(HttpGetTest, TheCoordinatorSaysWhichNodesHaveEnded) {
   const auto ended = EndedNodesIn(
       R"({"failure": null, "nodes": [{"node_id": 1, "state": "done"}, {"node_id": 2, "state":
       "running"}, {"node_id": 3, "state": "lost"}, {"node_id": 4, "state": "failed"},
-      {"node_id": 5, "state": "draining"}, {"state": "done"}, 7]})");
+      {"node_id": 5, "state": "draining"}, {"state": "done"}, 7,
+      {"node_id": 6, "state": "running", "joins": true}]})");
   ASSERT_TRUE(ended.ok()) << ended.status().DebugString();
-  EXPECT_THAT(*ended, ::testing::ElementsAre(1, 3, 4));
+  EXPECT_THAT(*ended, ::testing::ElementsAre(1, 3, 4, 6)) << "it came in place of a lost one";
 }
 
 TEST(HttpGetTest, OfAClusterThatHasFailedItNamesNoNodes) {

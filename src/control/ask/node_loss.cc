@@ -18,7 +18,7 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kAnswerLimit{5'000};
-/// So long a failure that the coordinator has not heard of yet may take.
+/// How long to wait for a failure that the coordinator has not heard of yet.
 constexpr milliseconds kFailureWait{2'000};
 constexpr unsigned kOk = 200;
 
@@ -34,8 +34,9 @@ bool IsIn(const json& node, NodeState state) {
 }
 
 bool HasEnded(const json& node) {
+  // One that came in place of a lost node gets rows of later jobs only.
   return IsIn(node, NodeState::kDone) || IsIn(node, NodeState::kLost) ||
-         IsIn(node, NodeState::kStopped);
+         IsIn(node, NodeState::kStopped) || node.value("joins", json()) == true;
 }
 
 bool ProgramsHaveReturned(const std::set<int>& fed, const AskCoordinator& ask) {

@@ -30,6 +30,7 @@ RosterOptions RosterOptionsOf(const StartCluster& start, std::vector<Role> roles
           .max_lost_nodes = start.max_lost_nodes,
           .min_nodes = start.min_nodes,
           .min_nodes_timeout = start.min_nodes_timeout,
+          .returning_nodes = start.returning_nodes,
           .late_nodes = start.late_nodes,
           .coordinator_address = endpoint.ToString()};
 }

@@ -13,11 +13,11 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 #include "base/format.h"
 #include "base/logging.h"
+#include "control/coordinator/agent_table.h"
 #include "control/coordinator/cluster_presence.h"
 #include "control/coordinator/cluster_start.h"
 #include "control/coordinator/history/run_record.h"
@@ -82,17 +82,17 @@ class Coordinator final : public ControlService {
 
     Spawn(executor_, "watch the nodes", Watch(start->heartbeat_interval),
           [this](const Status& failure) { FailByItself("watch the nodes", failure); });
-    const bool asked = co_await ObeyDriver();
-    if (!asked) {
-      LogError("the driver died: stopping all nodes");
-      Apply(roster_->StopAll({.reason = "the driver died", .grace = kGraceAfterDriver}, Now()));
+    const std::optional<std::string> why = co_await ObeyDriver();
+    if (why.has_value()) {
+      LogError("{}: stopping all nodes", *why);
+      Apply(roster_->StopAll({.reason = *why, .grace = kGraceAfterDriver}, Now()));
       if (!co_await finished_.Wait(Deadline::After(kEndAfterDriver))) {
         LogError("some agents did not stop in time; they end with their connections");
       }
     }
     server_->Close();
     co_await driver_.Flush(Deadline::After(kLastWords));
-    co_return asked ? 0 : 1;
+    co_return why.has_value() ? 1 : 0;
   }
 
   asio::awaitable<HttpAnswer> Get(std::string target, std::string query) override {
@@ -107,41 +107,32 @@ class Coordinator final : public ControlService {
   Status OnMessage(AgentConnection& connection, std::string_view text) override {
     TFOS_ASSIGN_OR_RETURN(AgentMessage message, ParseMessage<AgentMessage>(text));
     // A copy of a node's launch task has nothing to say until Spark ends it.
-    if (standing_by_.contains(&connection)) return Status::Ok();
-    const auto known = node_of_.find(&connection);
+    if (agents_.StandsBy(connection)) return Status::Ok();
+    const bool is_known = agents_.HasRegistered(connection);
     if (auto* registration = std::get_if<Register>(&message); registration != nullptr) {
-      if (known != node_of_.end()) {
-        return Status(ErrorKind::kBadInput, "the agent registers a second time");
-      }
+      if (is_known) return Status(ErrorKind::kBadInput, "the agent registers a second time");
       return Admit(connection, *registration);
     }
-    if (known == node_of_.end()) {
+    if (!is_known) {
       return Status(ErrorKind::kBadInput, "the agent's first message is not 'register'");
     }
     // One that is lost and has another in its place has nothing more to say.
-    const auto current = connection_of_.find(known->second);
-    const bool speaks = current != connection_of_.end() && current->second == &connection;
-    if (speaks) Apply(Handle(known->second, message));
+    const std::optional<int> node_id = agents_.NodeItSpeaksFor(connection);
+    if (node_id.has_value()) Apply(Handle(*node_id, message));
     return Status::Ok();
   }
 
   std::optional<int> AskForTunnel(int number) override {
     const std::optional<int> node_id = pages_.NodeWithTensorBoard();
-    if (node_id.has_value()) Command(*node_id, OpenTunnel{number});
+    if (node_id.has_value()) agents_.Send(*node_id, OpenTunnel{number});
     return node_id;
   }
 
   void OnClosed(AgentConnection& connection) override {
-    standing_by_.erase(&connection);
-    const auto known = node_of_.find(&connection);
-    if (known == node_of_.end()) return;
-    const int node_id = known->second;
-    node_of_.erase(known);
-    const auto current = connection_of_.find(node_id);
-    if (current == connection_of_.end() || current->second != &connection) return;
-    connection_of_.erase(current);
-    operations_.OnGone(node_id);
-    Apply(roster_->ConnectionLost(node_id, Now()));
+    const std::optional<int> node_id = agents_.Remove(connection);
+    if (!node_id.has_value()) return;
+    operations_.OnGone(*node_id);
+    Apply(roster_->ConnectionLost(*node_id, Now()));
   }
 
  private:
@@ -183,21 +174,19 @@ class Coordinator final : public ControlService {
     return Status::Ok();
   }
 
-  // True when the driver asked to exit; false when it is gone.
-  asio::awaitable<bool> ObeyDriver() {
+  // Obeys the driver until it asks to exit. Otherwise returns why nothing more can come from it.
+  asio::awaitable<std::optional<std::string>> ObeyDriver() {
     while (true) {
       Result<std::optional<std::string>> line = co_await driver_.ReadLine();
       if (!line.ok()) {
-        LogError("can't read from the driver: {}", line.status().ToString());
-        co_return false;
+        co_return fmt::format("can't read from the driver: {}", line.status().ToString());
       }
-      if (!line->has_value()) co_return false;
+      if (!line->has_value()) co_return "the driver died";
       Result<DriverMessage> message = ParseMessage<DriverMessage>(**line);
       if (!message.ok()) {
-        LogError("the driver sent a bad message: {}", message.status().ToString());
-        co_return false;
+        co_return fmt::format("the driver sent a bad message: {}", message.status().ToString());
       }
-      if (std::holds_alternative<Exit>(*message)) co_return true;
+      if (std::holds_alternative<Exit>(*message)) co_return std::nullopt;
       Apply(Handle(*message));
     }
   }
@@ -239,10 +228,11 @@ class Coordinator final : public ControlService {
     record_->Take(message, Now());
     return std::visit(
         Overloaded{
-            [&](const EndEpoch& ended) { return roster_->EndEpoch(ended); },
+            [&](const EndEpoch& ended) { return roster_->EndEpoch(ended, Now()); },
             [&](const EndJob& ended) { return roster_->EndJob(ended); },
             [&](const AbandonEpoch& abandoned) { return roster_->AbandonEpoch(abandoned); },
             [&](const AskDrained& asked) { return roster_->AskDrained(asked); },
+            [&](const BeginEpoch& begun) { return roster_->BeginEpoch(begun, Now()); },
             [&](const EndFeed&) { return roster_->EndFeed(Now()); },
             [&](const NodeLeaving& leaving) { return roster_->Leave(leaving, Now()); },
             [&](const Stop& stop) { return roster_->StopAll(stop, Now()); },
@@ -299,7 +289,9 @@ class Coordinator final : public ControlService {
     }
     if (!effects.ok() && registration.node_id == connection.node_id() &&
         roster_->IsTaken(registration.node_id)) {
-      LetStandBy(connection, registration, effects.status().message());
+      LogInfo("node {}: another attempt on {} stands by: {}", registration.node_id,
+              registration.host, effects.status().message());
+      agents_.LetStandBy(connection, registration.node_id, effects.status().message());
       return Status::Ok();
     }
     if (!effects.ok()) {
@@ -307,43 +299,19 @@ class Coordinator final : public ControlService {
       return effects.status().Annotate(
           fmt::format("node {} on {} can't register", registration.node_id, registration.host));
     }
-    connection.MarkIdentified();
-    node_of_[&connection] = registration.node_id;
-    connection_of_[registration.node_id] = &connection;
+    agents_.Take(connection, registration.node_id);
     operations_.OnCame(registration.node_id);
     Apply(*std::move(effects));
     return Status::Ok();
-  }
-
-  // Refused, the copy would fail, and Spark would count that and start the next one.
-  void LetStandBy(AgentConnection& connection, const Register& copy, const std::string& reason) {
-    LogInfo("node {}: another attempt on {} stands by: {}", copy.node_id, copy.host, reason);
-    connection.MarkIdentified();
-    standing_by_[&connection] = copy.node_id;
-    connection.Send({SerializeMessage(StandBy{reason})});
-  }
-
-  // Those that stand by for a node that is lost or has failed: they can't take its place.
-  void Dismiss(const NodeInfo& node) {
-    if (node.state != NodeState::kLost && node.state != NodeState::kFailed) return;
-    for (const auto& [connection, node_id] : standing_by_) {
-      if (node_id != node.node_id) continue;
-      connection->Send({SerializeMessage(Refused{fmt::format(
-          "the attempt that had started it is {}: {}", NodeStateName(node.state), node.detail)})});
-      connection->CloseAfterSending();
-    }
   }
 
   void Apply(Effects effects) {
     for (Effect& effect : effects) {
       std::visit(Overloaded{
                      [&](const TellDriver& tell) { Announce(tell.event); },
-                     [&](const TellAgent& tell) { Command(tell.node_id, tell.command); },
+                     [&](const TellAgent& tell) { agents_.Send(tell.node_id, tell.command); },
                      [&](const PublishStart& start) { SendStart(start.node_id); },
-                     [&](const Disconnect& lost) {
-                       const auto found = connection_of_.find(lost.node_id);
-                       if (found != connection_of_.end()) found->second->Abort();
-                     },
+                     [&](const Disconnect& lost) { agents_.Disconnect(lost.node_id); },
                  },
                  effect);
     }
@@ -354,7 +322,7 @@ class Coordinator final : public ControlService {
     std::visit(Overloaded{
                    [&](const NodeChanged& changed) {
                      LogNode(changed.node);
-                     Dismiss(changed.node);
+                     agents_.Dismiss(changed.node);
                    },
                    [&](const ClusterFormed& formed) {
                      const auto missing =
@@ -395,31 +363,12 @@ class Coordinator final : public ControlService {
     driver_.Send(SerializeMessage(message) + "\n");
   }
 
-  // False when its agent is not there.
-  bool Command(int node_id, const AgentCommand& command) {
-    const auto found = connection_of_.find(node_id);
-    if (found == connection_of_.end()) return false;
-    std::visit(
-        [&](const auto& message) {
-          using Message = std::decay_t<decltype(message)>;
-          if constexpr (std::is_same_v<Message, StepTickets>) {
-            found->second->SendLatest(
-                fmt::format("{} {} {}", Message::kType, message.queue, message.epoch),
-                {SerializeMessage(message)});
-          } else if constexpr (!std::is_same_v<Message, UnknownMessage>) {
-            found->second->Send({SerializeMessage(message)});
-          }
-        },
-        command);
-    return true;
-  }
-
   void SendStart(std::optional<int> only) {
     const auto shared =
         std::make_shared<const std::string>(SerializeStartTail(roster_->SharedStart(Now())));
-    for (const auto& [node_id, connection] : connection_of_) {
+    for (int node_id = 0; node_id < static_cast<int>(roster_->node_count()); ++node_id) {
       if (only && node_id != *only) continue;
-      connection->Send({SerializeStartHead(roster_->Start(node_id)), shared});
+      agents_.SendStart(node_id, SerializeStartHead(roster_->Start(node_id)), shared);
     }
   }
 
@@ -430,6 +379,7 @@ class Coordinator final : public ControlService {
   LineChannel driver_;
   asio::steady_timer heartbeat_timer_;
   AsyncLatch finished_;
+  AgentTable agents_;
   std::optional<Roster> roster_;     // from `start` on, as is server_
   std::optional<RunRecord> record_;  // from `start` on, too
   StatusPages pages_{executor_, clock_, roster_, record_};
@@ -437,12 +387,9 @@ class Coordinator final : public ControlService {
       executor_,
       roster_,
       {.to_agent = [this](int node_id,
-                          const Question& question) { return Command(node_id, question); },
+                          const Question& question) { return agents_.Send(node_id, question); },
        .to_driver = [this](const StopAsked& asked) { Announce(asked); }}};
   std::unique_ptr<ControlServer> server_;
-  std::unordered_map<AgentConnection*, int> node_of_;
-  std::unordered_map<int, AgentConnection*> connection_of_;
-  std::unordered_map<AgentConnection*, int> standing_by_;  // for the node of this number
   std::set<std::string> unknown_types_;
   bool end_was_told_ = false;
 };

@@ -194,6 +194,8 @@ TEST_F(CoordinatorTest, ABadRegistrationIsRefusedWithTheReason) {
   EXPECT_FALSE(WaitFor("formed").is_null());
 }
 
+// Covers: task retry / starting
+// Covers: speculative task / starting
 TEST_F(CoordinatorTest, ASecondAttemptStandsByUntilTheFirstOneIsLost) {
   Start();
   RawClient first = Agent(0);
@@ -277,6 +279,18 @@ TEST_F(CoordinatorTest, WhenTheDriverDiesAgentsAreToldAndTheCoordinatorEnds) {
     EXPECT_EQ(stop["reason"], "the driver died");
     agent->SendText(R"({"type":"done"})");
   }
+  EXPECT_EQ(ExitCode(), 1);
+}
+
+TEST_F(CoordinatorTest, ADriverThatSaysWhatCannotBeReadHasNotDied) {
+  Start();
+  RawClient agent = Agent(0);
+  WaitForState(0, "registered");
+  TellText("{\"type\":\"end_epoch\"}\n");
+  const json stop = Message(agent);
+  EXPECT_EQ(stop["type"], "stop");
+  EXPECT_THAT(stop["reason"].get<std::string>(), StartsWith("the driver sent a bad message: "));
+  agent.SendText(R"({"type":"done"})");
   EXPECT_EQ(ExitCode(), 1);
 }
 

@@ -1,11 +1,11 @@
 #include "control/coordinator/operations.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <utility>
 
 #include "base/format.h"
+#include "base/text/query.h"
 #include "base/time/deadline.h"
 #include "control/link/async_latch.h"
 #include "control/messages/parts/message_text.h"
@@ -18,21 +18,6 @@ namespace {
 
 constexpr std::size_t kLongestName = 256;
 constexpr std::int64_t kMostMilliseconds = 24LL * 3600 * 1000;
-
-/// What is in front of `separator`, and takes both away from `text`.
-std::string_view TakeUntil(char separator, std::string_view& text) {
-  const std::size_t at = text.find(separator);
-  const std::string_view part = text.substr(0, at);
-  text = at == std::string_view::npos ? std::string_view() : text.substr(at + 1);
-  return part;
-}
-
-template <typename Number>
-bool ReadNumber(std::string_view text, Number least, Number most, Number& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && number >= least &&
-         number <= most;
-}
 
 bool ReadTime(std::string_view text, std::chrono::milliseconds& time) {
   std::int64_t count = 0;
@@ -132,7 +117,7 @@ asio::awaitable<HttpAnswer> Operations::Post(std::string target, std::string que
   std::optional<HttpAnswer> known = Refuse(wanted);
   if (known.has_value()) co_return *std::move(known);
   if (profile && wanted->by.empty()) {
-    co_return Refusal(400, "by=NAME is missing: who has the node profiled?");
+    co_return Refusal(400, "by=NAME is missing: it says who asks for the profile");
   }
   Question question = QuestionAbout(profile ? Question::kProfile : Question::kStacks, *wanted);
   co_return co_await Ask(wanted->node_id, std::move(question));

@@ -81,7 +81,7 @@ class Operations {
   HttpAnswer Stop(const Result<OperationQuery>& query);
   /// Why a node can't be asked; nullopt if it can.
   std::optional<HttpAnswer> Refuse(const Result<OperationQuery>& query) const;
-  /// Of a node that has ended; nullopt if nothing is kept of it.
+  /// The output of a node that has ended; nullopt if nothing is kept of it.
   std::optional<HttpAnswer> KeptOutput(int node_id, std::int64_t after) const;
   /// Why the node's agent is not there.
   HttpAnswer WithoutAgent(int node_id) const;

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <charconv>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <utility>
 
 #include "base/format.h"
+#include "base/text/query.h"
 #include "base/time/deadline.h"
 #include "control/coordinator/metrics_text.h"
 #include "control/page/page_files.h"
@@ -29,8 +30,7 @@ std::optional<milliseconds> ParseWait(std::string_view query) {
   if (!query.starts_with(kName)) return std::nullopt;
   query.remove_prefix(kName.size());
   std::uint32_t count = 0;
-  const auto [end, error] = std::from_chars(query.data(), query.data() + query.size(), count);
-  if (error != std::errc() || end != query.data() + query.size()) return std::nullopt;
+  if (!ReadNumber(query, 0U, std::numeric_limits<std::uint32_t>::max(), count)) return std::nullopt;
   return std::min(milliseconds(count), kLongestPoll);
 }
 
@@ -88,7 +88,7 @@ HttpAnswer StatusPages::HistoryAnswer(std::string_view query) const {
 
 HttpAnswer StatusPages::ReportAnswer() const {
   HistoryQuery query;
-  // Of a larger cluster a file with all curves would be too large for a browser.
+  // A file with all curves of a larger cluster would be too large for a browser.
   if (record_->nodes() <= History::kMostNodes) {
     query.nodes.resize(record_->nodes());
     std::iota(query.nodes.begin(), query.nodes.end(), 0);

@@ -30,7 +30,7 @@ class StatusPages {
 
   boost::asio::awaitable<HttpAnswer> Get(std::string target, std::string query);
 
-  /// Of a TensorBoard that listens.
+  /// The node whose TensorBoard listens.
   std::optional<int> NodeWithTensorBoard() const;
 
   /// Answers those that wait for the failure.

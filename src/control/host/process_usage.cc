@@ -12,7 +12,7 @@
 namespace tfos::control {
 namespace {
 
-// Of /proc/PID/stat, counted from the field behind the name, which may hold spaces.
+// Fields of /proc/PID/stat, counted from the one behind the name, which may hold spaces.
 constexpr std::size_t kUserTicks = 11;
 constexpr std::size_t kKernelTicks = 12;
 constexpr std::size_t kResidentPages = 21;

@@ -107,7 +107,7 @@ asio::awaitable<void> LineChannel::SendQueued() {
 void LineChannel::DropReader() {
   reader_gone_ = true;
   queue_.Clear();
-  // Of a socket the input's descriptor is a twin that stays open; a pipe has no such thing.
+  // With a socket, the input's descriptor is a twin that stays open; a pipe has no such thing.
   if (output_.is_open()) ::shutdown(output_.native_handle(), SHUT_WR);
   boost::system::error_code ignored;  // the descriptor is released either way
   output_.close(ignored);

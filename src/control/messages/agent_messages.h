@@ -47,7 +47,7 @@ struct Answer {
   static constexpr int kUnasked = -1;
   int number = kUnasked;
   std::string text;
-  /// Of output: where the text begins and ends among all bytes that the node has written.
+  /// For output: where the text begins and ends among all bytes that the node has written.
   std::int64_t from = 0;
   std::int64_t next = 0;
   /// The node has ended, and nothing follows.
@@ -93,19 +93,19 @@ struct Question {
   static constexpr std::string_view kProfile = "profile";
   int number = 0;
   std::string about;  ///< kOutput, kStacks or kProfile.
-  /// Of output: what follows this position is wanted; -1: the last `lines` lines.
+  /// For output: what follows this position is wanted; -1: the last `lines` lines.
   std::int64_t after = -1;
   int lines = 0;
-  /// Of output: how long to wait for what is wanted. Of a profile: for how long to sample.
+  /// For output: how long to wait for what is wanted. For a profile: for how long to sample.
   std::chrono::milliseconds wait{0};
-  /// Of a profile: that asks for it, and whether the same one goes on with it afterwards.
+  /// For a profile: the one that asks for it, and whether it goes on with it afterwards.
   std::string by;
   bool more = false;
 };
 
 using AgentCommand = std::variant<StartNode, EndEpoch, AbandonEpoch, EndJob, StepTickets, Regroup,
-                                  FormedGroup, Meet, NoGroup, EndFeed, NodeLeaving, Stop, Refused,
-                                  StandBy, OpenTunnel, Question, UnknownMessage>;
+                                  FormedGroup, Meet, NoGroup, EndFeed, NodeLeaving, NodeMoved, Stop,
+                                  Refused, StandBy, OpenTunnel, Question, UnknownMessage>;
 
 /// `start` in two pieces that follow each other on the wire, so that all nodes of a large cluster
 /// share the long one: what is the node's own, and the cluster specification with all nodes.

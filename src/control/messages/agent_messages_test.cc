@@ -42,6 +42,7 @@ std::vector<std::string> Examples<AgentCommand>() {
       R"({"type":"no_group","reason":"r"})",
       R"({"type":"end_feed"})",
       R"({"type":"leaving","node_id":1,"reason":"r"})",
+      R"({"type":"moved","node_id":1,"name":"ps:1 on host h","address":"10.0.0.6","tensor_port":2223})",
       R"({"type":"stop","reason":"r","grace_ms":1})",
       R"({"type":"refused","message":"m"})",
       R"({"type":"stand_by","reason":"r"})",

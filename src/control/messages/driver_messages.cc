@@ -39,6 +39,7 @@ void Describe(F& f, M& m) {
   f.Optional("min_nodes", m.min_nodes, JsonRange{0});
   f.Optional("min_nodes_timeout_ms", m.min_nodes_timeout, JsonRange{0});
   f.Optional("late_nodes", m.late_nodes);
+  f.Optional("returning_nodes", m.returning_nodes, JsonRange{0});
   f.Required("log_level", m.log_level);
 }
 
@@ -111,6 +112,18 @@ void Describe(F& f, M& m) {
   f.Required("number", m.number);
 }
 
+template <typename F, DescribedAs<BeginEpoch> M>
+void Describe(F& f, M& m) {
+  f.Required("queue", m.queue);
+  f.Required("epoch", m.epoch, kEpoch);
+  f.Required("number", m.number);
+}
+
+template <typename F, DescribedAs<EpochBegins> M>
+void Describe(F& f, M& m) {
+  f.Required("number", m.number);
+}
+
 template <typename F, DescribedAs<TrainingWaits> M>
 void Describe(F& f, M& m) {
   f.Required("reason", m.reason);
@@ -141,6 +154,7 @@ template std::string SerializeMessage(const StartCluster&);
 template std::string SerializeMessage(const DriverFailure&);
 template std::string SerializeMessage(const Activity&);
 template std::string SerializeMessage(const AskDrained&);
+template std::string SerializeMessage(const BeginEpoch&);
 template std::string SerializeMessage(const Exit&);
 template std::string SerializeMessage(const Listening&);
 template std::string SerializeMessage(const Fatal&);
@@ -150,6 +164,7 @@ template std::string SerializeMessage(const ClusterFailed&);
 template std::string SerializeMessage(const MetricsChanged&);
 template std::string SerializeMessage(const NodeFeedTerminated&);
 template std::string SerializeMessage(const EpochDrained&);
+template std::string SerializeMessage(const EpochBegins&);
 template std::string SerializeMessage(const TrainingWaits&);
 template std::string SerializeMessage(const StopAsked&);
 template std::string SerializeMessage(const Finished&);

@@ -52,10 +52,13 @@ struct StartCluster {
   int max_lost_nodes = 0;
   /// Nodes that train together go on as long as this many are not lost; 0: until the first is lost.
   int min_nodes = 0;
-  /// How long those that are left wait for others when they are fewer.
+  /// How long those that are left wait for others when they are fewer, and for a node that is to
+  /// come again.
   std::chrono::milliseconds min_nodes_timeout{0};
   /// With `min_nodes`, nodes may come in place of lost ones, and late.
   bool late_nodes = false;
+  /// How many nodes may be lost and restarted, from node 0 on: others keep copies of their state.
+  int returning_nodes = 0;
   std::string log_level;
 };
 
@@ -82,9 +85,19 @@ struct Activity {
   std::int64_t items_planned = 0;
 };
 
-/// Asks for `epoch_drained`: once every node has made the steps that the rows fed so far allow.
+/// Asks for `epoch_drained`: once every node has made the steps that the rows fed so far allow, or
+/// one waits for rows of another queue.
 struct AskDrained {
   static constexpr std::string_view kType = "ask_drained";
+  std::string queue;
+  int epoch = 0;
+  int number = 0;  ///< Of the question. A later one takes the place of an earlier one.
+};
+
+/// The driver is about to feed an epoch. Asks for `epoch_begins`: once no node waits to be let in
+/// before it. From then on none is let in before the epoch has ended.
+struct BeginEpoch {
+  static constexpr std::string_view kType = "begin_epoch";
   std::string queue;
   int epoch = 0;
   int number = 0;  ///< Of the question. A later one takes the place of an earlier one.
@@ -99,8 +112,8 @@ struct Exit {
 Status CheckHeartbeats(std::chrono::milliseconds interval, std::chrono::milliseconds timeout);
 
 using DriverMessage =
-    std::variant<StartCluster, EndEpoch, AbandonEpoch, EndJob, AskDrained, EndFeed, NodeLeaving,
-                 Stop, DriverFailure, Activity, Exit, UnknownMessage>;
+    std::variant<StartCluster, EndEpoch, AbandonEpoch, EndJob, AskDrained, BeginEpoch, EndFeed,
+                 NodeLeaving, Stop, DriverFailure, Activity, Exit, UnknownMessage>;
 
 // From the coordinator to the driver.
 
@@ -146,6 +159,12 @@ struct EpochDrained {
   int number = 0;
 };
 
+/// The answer to `begin_epoch`: the nodes that train by now take part in the epoch.
+struct EpochBegins {
+  static constexpr std::string_view kType = "epoch_begins";
+  int number = 0;
+};
+
 /// Nodes that train wait for others, or others for them.
 struct TrainingWaits {
   static constexpr std::string_view kType = "waiting";
@@ -165,7 +184,7 @@ struct StopAsked {
 };
 
 using CoordinatorEvent = std::variant<Listening, Fatal, NodeChanged, ClusterFormed, ClusterFailed,
-                                      MetricsChanged, NodeFeedTerminated, EpochDrained,
+                                      MetricsChanged, NodeFeedTerminated, EpochDrained, EpochBegins,
                                       TrainingWaits, StopAsked, Finished, UnknownMessage>;
 
 }  // namespace tfos::control

@@ -74,8 +74,8 @@ struct TakeProfile {
 };
 
 using NodeCommand = std::variant<NodeBootstrap, EndEpoch, AbandonEpoch, EndJob, StepTickets,
-                                 Regroup, FormedGroup, Meet, NoGroup, EndFeed, NodeLeaving, Stop,
-                                 Ping, TellStacks, TakeProfile, UnknownMessage>;
+                                 Regroup, FormedGroup, Meet, NoGroup, EndFeed, NodeLeaving,
+                                 NodeMoved, Stop, Ping, TellStacks, TakeProfile, UnknownMessage>;
 
 // From a node to its agent.
 

@@ -152,7 +152,7 @@ const tfos = {};
 
   const FINAL = new Set(["done", "failed", "lost", "stopped"]);
 
-  /** Of such a node, what it has counted still holds. What it held then, it holds no longer. */
+  /** Whether a node has ended. What it counted still holds; what it held, it holds no longer. */
   tfos.hasEnded = (node) => FINAL.has(node.state);
 
   tfos.nodeName = (node) => `${node.job_name}:${node.task_index}`;

@@ -101,7 +101,7 @@
     const made = [["Nodes", number(status.nodes.length), Object.entries(counts).map(([state, count]) => `${number(count)} ${state}`).join(", ")]];
     const fed = Object.entries(past.activity.epochs_fed);
     if (fed.length) made.push(["Epochs fed", number(fed.find(([queue]) => queue === "input")?.[1] ?? fed[0][1]), ""]);
-    // Of a run that is over: where those came to that got to its end, if any did.
+    // When the run is over: how far the nodes came that got to its end, if any did.
     const done = status.nodes.filter((node) => node.state === "done");
     const telling = [running, done, status.nodes].find((some) => some.length > 0);
     const steps = telling.map((node) => node.metrics.step).filter(known);
@@ -111,7 +111,9 @@
       made.push(["Step", least === most ? number(most) : `${number(least)} to ${number(most)}`, known(rate) ? `${number(rate)}/s` : ""]);
     }
     const [mean, ...ends] = ["mean", "min", "max"].map((which) => (over ? tfos.last(past.series.loss?.[which]) : now("loss", which)));
-    if (known(mean)) {
+    if (status.progress?.bad_loss) {
+      made.push(["Loss", status.progress.bad_loss, "the training has diverged"]);
+    } else if (known(mean)) {
       const [least, most] = ends;
       made.push(["Loss, mean", number(mean), least === most ? "" : `${number(least)} to ${number(most)}`]);
     }

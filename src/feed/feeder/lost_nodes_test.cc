@@ -69,6 +69,7 @@ TEST_P(LostNodeTest, APartitionEndsWhenItIsRead) {
   EXPECT_TRUE(ended);
 }
 
+// Covers: node killed / feeding
 TEST_P(LostNodeTest, WhatItHadNotReadGoesToAnother) {
   StartServers(2, 4);
   Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(Options(0));

@@ -39,7 +39,7 @@ class PartitionFeeder {
  public:
   static Result<std::unique_ptr<PartitionFeeder>> Open(PartitionWriterOptions options);
 
-  /// Of several items none should take more than this.
+  /// The most bytes that a chunk of several items should have.
   std::uint64_t chunk_limit_bytes() const { return chunk_limit_bytes_; }
 
   /// The number of the next item.
@@ -49,7 +49,7 @@ class PartitionFeeder {
     bool delivered = false;   ///< A chunk that the nodes have, which is to be compared.
     std::uint64_t items = 0;  ///< Of that chunk; else before the next one, at most.
   };
-  /// So many items the caller should bring in its next call: of a delivered chunk exactly as many,
+  /// How many items the caller should bring in its next call: of a delivered chunk exactly as many,
   /// or what is left of the partition; else at most.
   Stretch Ahead() const;
 

@@ -107,7 +107,7 @@ Result<std::span<std::byte>> PartitionWriter::ReserveAlone(std::size_t bytes) {
   SessionOptions session = options_.session;
   session.region_bytes = 1;  // Next to nothing: it grows to the chunk's size at once.
   while (!stopped()) {
-    // Of those with least the first: one of this host, if there is.
+    // The first of those with least: one of this host, if there is.
     std::size_t least = nodes_.size();
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       if (nodes_[i].wants_rows() &&

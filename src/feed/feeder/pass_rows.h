@@ -17,8 +17,8 @@ namespace tfos::feed {
 
 struct PassOptions {
   std::uint32_t from = 0;  ///< The node that passes the rows on.
-  /// Of these rows in that node's count from 1. The other node takes rows of the same number once,
-  /// so a call that failed can be repeated. 0: it takes them each time.
+  /// The number of these rows in that node's count from 1. The other node takes rows of the same
+  /// number once, so a call that failed can be repeated. 0: it takes them each time.
   std::uint64_t number = 0;
   net::Encryption encryption = net::Encryption::kBetweenHosts;
   InterruptCheck check = {};

@@ -57,6 +57,7 @@ class SilentHost {
 };
 
 // It may have rows of an earlier attempt, and would go on with them.
+// Covers: network cut / feeding
 TEST_F(PartitionWriterTest, ANodeThatRunsAndCannotBeReachedIsNotDoneWithout) {
   StartServers(2, 4);
   PartitionWriterOptions options = Options(5);
@@ -205,6 +206,7 @@ TEST_F(PartitionWriterTest, ANodeThatWasNotFedMayLeave) {
 }
 
 // What it has taken it goes on reading.
+// Covers: network cut / feeding
 TEST_F(PartitionWriterTest, WhatANodeThatRunsHasIsNotForOthersWhenItsConnectionBreaks) {
   StartServers(2, 4);
   auto between = std::make_unique<testing::MiddleMan>(

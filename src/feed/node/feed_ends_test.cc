@@ -165,6 +165,7 @@ class Child {
   pid_t pid_;
 };
 
+// Covers: feeding task killed / feeding
 TEST_P(FeedTransportTest, AKilledFeederHarmsNobody) {
   // Forked before the server has a thread: the child connects to what it reads from the pipe.
   int ends[2];
@@ -213,6 +214,7 @@ TEST_P(FeedTransportTest, AKilledFeederHarmsNobody) {
   EXPECT_EQ(TakeText(), "again");
 }
 
+// Covers: node killed / feeding
 TEST_P(FeedTransportTest, AKilledNodeIsSeenAtOnce) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

@@ -41,7 +41,7 @@ struct FeedListener::Connection {
   FrameReader reader;
   Outbox outbox;
   net::AckWatch acks;
-  std::optional<Clock::TimePoint> stuck_since;  ///< So long it has taken nothing of the outbox.
+  std::optional<Clock::TimePoint> stuck_since;  ///< It has taken nothing of the outbox since then.
   bool told_stuck = false;
   std::uint32_t watched = 0;  ///< Events asked of epoll.
   bool said_goodbye = false;  ///< Our side is shut down.

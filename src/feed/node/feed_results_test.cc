@@ -148,6 +148,7 @@ TEST_P(FeedTransportTest, SendResultWaitsForAFeederThatDoesNotRead) {
   }
 }
 
+// Covers: feeding task killed / inference
 TEST_P(FeedTransportTest, ABrokenInferencePartitionIsDroppedAndItsResultsToo) {
   StartServer();
   std::unique_ptr<FeedClient> client = Open(Mode::kInference, 4);

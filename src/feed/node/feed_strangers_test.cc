@@ -195,6 +195,7 @@ TEST_F(FeedServerTest, AFloodOfStrangersKeepsNoFeederOut) {
 }
 
 // A node that was busy for a moment finds more strangers in its backlog than it has descriptors.
+// Covers: descriptors exhausted / feeding
 TEST_F(FeedServerTest, AFullBacklogDoesNotUseUpTheDescriptors) {
   int to_parent[2];
   int log[2];

@@ -46,6 +46,7 @@ TEST_F(ScarceMemoryTest, AChunkThatNoMemoryIsLeftForIsNoTimeout) {
   EXPECT_EQ(client_->Reserve(kBytes).status().kind(), ErrorKind::kNoResources);
 }
 
+// Covers: memory exhausted / inference
 TEST_F(ScarceMemoryTest, AResultThatNoMemoryIsLeftForIsNoTimeout) {
   const auto room = client_->Reserve(1);
   ASSERT_TRUE(room.ok()) << room.status().DebugString();

@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// Covers: memory exhausted / feeding
 TEST_P(FeedTransportTest, AChunkThatNoMemoryIsLeftForFails) {
   StartServer();
   std::unique_ptr<FeedClient> client = Open(Mode::kTrain);

@@ -119,6 +119,23 @@ Result<BatchResult> BatchReader::EndEpoch(const Wait& wait) {
   }
 }
 
+Result<std::optional<std::uint32_t>> BatchReader::EpochToBegin(const Wait& turn) {
+  Status late;
+  if (!turn_.Take(turn, late)) return late;
+  const TurnHolder holder(turn_);
+  if (rows_in_epoch_ || !epoch_ends_.empty()) return std::optional<std::uint32_t>();
+  return std::optional(next_epoch_);
+}
+
+Status BatchReader::BeginAt(std::uint32_t epoch, const Wait& turn) {
+  Status late;
+  if (!turn_.Take(turn, late)) return late;
+  const TurnHolder holder(turn_);
+  next_epoch_ = epoch;
+  std::erase_if(epoch_ends_, [epoch](std::uint32_t ended) { return ended < epoch; });
+  return Status::Ok();
+}
+
 BatchReader::Ahead BatchReader::WhatIsAhead() const {
   Ahead ahead{.rows = piece_rows_,
               .epoch_over = EpochOver(),
@@ -334,7 +351,7 @@ Status BatchReader::TakeNext(feed::Next next) {
     return TakeChunk(std::move(*loan));
   }
   if (const auto* end = std::get_if<EndOfEpoch>(&next)) {
-    epoch_ends_.push_back(end->epoch);
+    if (end->epoch >= next_epoch_) epoch_ends_.push_back(end->epoch);
     return Status::Ok();
   }
   if (std::holds_alternative<EndOfFeed>(next)) {

@@ -90,7 +90,7 @@ class BatchReader {
     /// And no epoch follows.
     bool feed_over = false;
     std::uint32_t epoch = 0;  ///< Theirs.
-    /// Of the rows the last ones, which may be passed on.
+    /// How many of the rows, the last ones, may be passed on.
     std::uint64_t passable_rows = 0;
     /// Their feeders wait until they are read: they stay where they are.
     bool until_read = false;
@@ -102,7 +102,7 @@ class BatchReader {
   /// The same without waiting: what there is by now, which may be no row.
   Result<Ahead> LookNow(const BatchOptions& options, std::uint64_t batches, const Wait& turn);
 
-  /// Of an epoch that ends with different numbers of rows on the nodes: takes all that this node
+  /// For an epoch that ends with different numbers of rows on the nodes: takes all that this node
   /// has got of it, waiting for its end. That is worth it when no more rows come to any node.
   Result<Ahead> LookToEnd(const BatchOptions& options, const Wait& wait);
 
@@ -123,6 +123,11 @@ class BatchReader {
   /// Drops what is left of the epoch, waiting for it to its end, and takes that end: EndOfEpoch or
   /// EndOfFeed. Goes on where it stopped when the wait has failed.
   Result<BatchResult> EndEpoch(const Wait& wait);
+
+  /// The epoch that is read next, as long as no row of it was taken; none in the middle of one.
+  Result<std::optional<std::uint32_t>> EpochToBegin(const Wait& turn);
+  /// For a node that comes late: reads on from this epoch, and past the ends of those before it.
+  Status BeginAt(std::uint32_t epoch, const Wait& turn);
 
   /// Nothing will come any more, whatever is left: the program asked for that, or the feed is gone.
   bool terminated() const { return server_.terminated(); }
@@ -195,7 +200,7 @@ class BatchReader {
   /// Likewise of rows that another node has passed on, for this epoch.
   std::optional<ChunkLoan> unopened_passed_ TFOS_GUARDED_BY(turn_);
   std::uint32_t unopened_epoch_ TFOS_GUARDED_BY(turn_) = 0;
-  /// Of the last chunk.
+  /// The column types of the last chunk.
   std::optional<std::vector<columns::BatchColumnType>> types_ TFOS_GUARDED_BY(turn_);
   /// By a chunk without rows for this node, the last that came.
   bool sampled_ TFOS_GUARDED_BY(turn_) = false;

@@ -81,6 +81,22 @@ TEST_F(BatchReaderTest, PeekGoesAcrossEndsOfEpochsWithoutLosingThem) {
   EXPECT_THAT(Outline(3), ElementsAre("epoch 0", "1", "epoch 1", "over"));
 }
 
+TEST_F(BatchReaderTest, ANodeThatComesLateReadsPastTheEndsOfEpochsBefore) {
+  const Wait wait{.deadline = Deadline::After(kLong)};
+  server_->EndEpoch("input", 0);
+  EXPECT_EQ(*reader_->EpochToBegin(wait), 0u);
+  client_ = Open(Mode::kTrain, /*until_read=*/false, /*epoch=*/2);
+  Put(MakeChunk(Wide(), 0, 2));
+  ASSERT_TRUE(reader_->Peek(wait).ok());
+  EXPECT_EQ(*reader_->EpochToBegin(wait), std::nullopt) << "an end was read, and not handed out";
+  ASSERT_TRUE(reader_->BeginAt(2, wait).ok());
+  EXPECT_EQ(*reader_->EpochToBegin(wait), 2u);
+  NextBatch(1);
+  EXPECT_EQ(*reader_->EpochToBegin(wait), std::nullopt);
+  FinishAndEndFeed();
+  EXPECT_THAT(Outline(3), ElementsAre("1", "epoch 2", "over"));
+}
+
 TEST_F(BatchReaderTest, AFeedWithoutRowsHasNoColumns) {
   Put(MakeChunk(Wide(), 0, 0));
   FinishAndEndFeed();

@@ -78,7 +78,7 @@ class Region {
   /// The memory stays mapped on both sides: touching it brings fresh pages. Returns how many
   /// bytes are left; all of them where the kernel can't do it.
   std::uint64_t Trim(std::uint64_t used);
-  /// Of `memory()`.
+  /// The size of `memory()`.
   std::uint64_t bytes() const { return memory_.size(); }
   std::atomic_ref<std::uint64_t> read_position() const;
   int fd() const { return shared_.fd(); }
@@ -89,7 +89,7 @@ class Region {
 
   SharedMemory shared_;
   std::span<std::byte> memory_;
-  std::uint64_t allocated_ = 0;  ///< So many bytes from the start, as far as this end knows.
+  std::uint64_t allocated_ = 0;  ///< Bytes from the start, as far as this end knows.
   Mutex mutex_;
   std::shared_ptr<PrivateMapping> private_ TFOS_GUARDED_BY(mutex_);  ///< Null until wanted.
 };

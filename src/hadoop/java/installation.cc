@@ -94,10 +94,12 @@ std::vector<std::string> Client(const std::vector<fs::path>& directories) {
     if (jars.empty()) return {};
     client.push_back(jars.back());
   }
-  // Others, such as the connectors of object stores and what those lean on.
+  // Others, such as the connectors of object stores and what those lean on: that of s3a is not
+  // loaded without commons-lang3.
   for (const fs::path& directory : directories) {
-    for (const char* part : {"hadoop-aws", "hadoop-azure", "hadoop-cloud", "hadoop-shaded-guava",
-                             "bundle-", "gcs-connector", "wildfly-openssl", "commons-logging-"}) {
+    for (const char* part :
+         {"hadoop-aws", "hadoop-azure", "hadoop-cloud", "hadoop-shaded-guava", "bundle-",
+          "gcs-connector", "wildfly-openssl", "commons-logging-", "commons-lang3-"}) {
       Add(client, Jars(directory, part));
     }
   }

@@ -119,6 +119,17 @@ TEST_F(InstallationTest, FallsBackToHadoopItself) {
   EXPECT_EQ(class_path.value().size(), 4u);
 }
 
+TEST_F(InstallationTest, TakesTheConnectorsOfObjectStores) {
+  MakeClient("spark/jars");
+  for (const char* jar : {"hadoop-aws-3.4.2.jar", "bundle-2.29.52.jar", "commons-lang3-3.19.0.jar",
+                          "commons-text-1.14.0.jar"}) {
+    Make(std::string("spark/jars/") + jar);
+  }
+  EXPECT_THAT(FindClassPath(Environment(), At("spark")).value(),
+              ElementsAre(HasSubstr("api"), HasSubstr("runtime"), HasSubstr("slf4j"),
+                          HasSubstr("hadoop-aws"), HasSubstr("bundle"), HasSubstr("lang3")));
+}
+
 TEST_F(InstallationTest, SaysWhatOfTheClassPathIsMissing) {
   EXPECT_THAT(FindClassPath(Environment(), "").status().ToString(), HasSubstr("set SPARK_HOME"));
   variables_["SPARK_HOME"] = At("spark");

@@ -37,7 +37,7 @@ std::string Join(const std::vector<std::string>& parts) {
   return joined;
 }
 
-/// Of a thread of its own, so that no thread of the program becomes Java's main thread, and the
+/// Runs on its own thread, so that no thread of the program becomes Java's main thread, and the
 /// JVM's threads inherit a mask that leaves the program's signals to the program.
 jint CreateOnThisThread(CreateJavaVm create, std::vector<std::string>& texts, JavaVM*& machine) {
   sigset_t all;

@@ -155,6 +155,7 @@ TEST_F(AcceptorTest, OtherProtocolsAreHandedOn) {
   EXPECT_EQ(guests[0].received + rest, request);
 }
 
+// Covers: descriptors exhausted / starting, feeding, training
 TEST_F(AcceptorTest, WaitsWhereThereAreNoDescriptors) {
   Start();
   Result<Connection> connection = Status(ErrorKind::kBug, "not run");

@@ -44,7 +44,7 @@ struct Challenge {
 
 std::string Encode(const Hello& hello);
 std::string Encode(const Challenge& challenge);
-/// Of `kBytes` bytes. Bad input for an unknown channel, or padding that is not zero.
+/// Each takes `kBytes` bytes. Bad input for an unknown channel, or padding that is not zero.
 Result<Hello> ParseHello(std::span<const std::byte> bytes);
 Result<Challenge> ParseChallenge(std::span<const std::byte> bytes);
 

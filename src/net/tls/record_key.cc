@@ -11,7 +11,7 @@ namespace tfos::net {
 namespace {
 
 constexpr std::size_t kKeyBytes = 16;
-/// Of TLS 1.2, as all of TLS 1.3 have it.
+/// The first bytes of a record of TLS 1.2, with which all of TLS 1.3 begin, too.
 constexpr std::byte kHead[] = {std::byte{23}, std::byte{3}, std::byte{3}};
 constexpr std::byte kZeros[kRecordLineBytes] = {};
 

@@ -17,7 +17,7 @@ namespace tfos::net {
 /// What a record of TLS 1.3 holds (RFC 8446, 5.1).
 enum class RecordType : std::uint8_t { kAlert = 21, kHandshake = 22, kData = 23 };
 
-/// Of a record on the wire, and around what is in it.
+/// The head of a record on the wire, and the tag behind what is in it.
 inline constexpr std::size_t kRecordHeadBytes = 5;
 inline constexpr std::size_t kRecordTagBytes = 16;
 /// What follows the head: 2^14 bytes, the type, and what the cipher adds.

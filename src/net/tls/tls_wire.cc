@@ -17,7 +17,7 @@ Status NoMemory(std::size_t bytes) {
   return {ErrorKind::kNoResources, fmt::format("no memory for {} bytes of TLS", bytes)};
 }
 
-/// Of `size` bytes, with those of `from` between `begin` and `end` first.
+/// A buffer of `size` bytes, which begins with those of `from` between `begin` and `end`.
 Result<AlignedBuffer> Grown(const AlignedBuffer& from, std::size_t begin, std::size_t end,
                             std::size_t size) {
   AlignedBuffer grown(size);

@@ -20,7 +20,7 @@ constexpr std::size_t kTogetherBytes = std::size_t{8} << 10;
 /// Messages of data larger than this wait for the other end to take them, so that it never keeps
 /// more than one of them before it wants it.
 constexpr std::size_t kUnaskedBytes = std::size_t{8} << 10;
-/// Of messages under way.
+/// How many messages may be under way.
 constexpr std::size_t kMostUnderWay = 4;
 /// No stream sends a larger one.
 constexpr std::size_t kLargestMessage = std::size_t{1} << 20;

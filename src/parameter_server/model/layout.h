@@ -16,7 +16,7 @@ using collective::DType;
 inline constexpr std::uint64_t kAlignment = 64;
 /// What is combined and read as one. Bytes.
 inline constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 20;
-/// Of all variables of a model. Bytes.
+/// The most bytes of all variables of a model.
 inline constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 42;
 inline constexpr std::size_t kMostVariables = 1 << 16;
 

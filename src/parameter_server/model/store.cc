@@ -64,6 +64,10 @@ std::atomic_ref<std::uint64_t> Store::Word(std::size_t index) const {
 
 std::uint64_t Store::version() const { return Word(kVersionWord).load(); }
 
+void Store::ClearSlots() {
+  for (std::vector<std::byte>& slot : slots_) std::ranges::fill(slot, std::byte{0});
+}
+
 void Store::StartAt(std::uint64_t version) {
   started_ = true;
   pushes_ = version;

@@ -40,6 +40,8 @@ class Store {
   bool started() const { return started_; }
   /// How many pushes are complete.
   std::uint64_t version() const;
+  /// Forgets what was written of them: the next client that gives values may have no slots.
+  void ClearSlots();
   /// Says that what was written is what to go on from.
   void StartAt(std::uint64_t version);
 

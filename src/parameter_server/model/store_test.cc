@@ -66,6 +66,7 @@ TEST(StoreTest, SlotsAreKeptBesideTheValues) {
   EXPECT_FALSE(store->Write(2, 0, Bytes(gradient)).ok());
 }
 
+// Covers: memory exhausted / parameter servers
 TEST(StoreTest, AShareThatTheHostHasNoMemoryForIsRefused) {
   // With its two slots it is three times as large.
   const Rule adam{.combiner = Combiner::kAdam, .learning_rate = 1};

@@ -82,6 +82,7 @@ std::string Encode(const Open& open) {
   std::string body;
   AppendRule(open.rule, body);
   AppendBytes(static_cast<std::uint8_t>(open.starts), body);
+  AppendBytes(open.gives, body);
   AppendBytes(open.staleness.value_or(kAnyStaleness), body);
   AppendBytes(open.region_bytes, body);
   AppendText(open.name, body);
@@ -100,6 +101,7 @@ Result<Open> ParseOpen(std::span<const std::byte> body) {
   Open open;
   open.rule = TakeRule(pieces);
   open.starts = pieces.TakeFlag();
+  open.gives = pieces.Take<std::uint64_t>();
   if (const auto staleness = pieces.Take<std::uint32_t>(); staleness != kAnyStaleness) {
     open.staleness = staleness;
   }

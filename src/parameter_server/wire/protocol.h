@@ -19,7 +19,7 @@
 
 namespace tfos::parameter_server {
 
-inline constexpr net::Protocol kProtocol{.magic = "tfos-par", .version = 2, .name = "parameters"};
+inline constexpr net::Protocol kProtocol{.magic = "tfos-par", .version = 3, .name = "parameters"};
 
 enum class MessageType : std::uint32_t {
   kOpen = 1,
@@ -37,12 +37,12 @@ enum class MessageType : std::uint32_t {
 };
 
 inline constexpr std::size_t kHeaderBytes = 8;
-/// Of a message, without the data that follow some.
+/// The most bytes of a message, without the data that follow some.
 inline constexpr std::size_t kMostBodyBytes = std::size_t{1} << 20;
-/// Of the data that follow one message.
+/// The most bytes of the data that follow one message.
 inline constexpr std::size_t kMostDataBytes = std::size_t{4} << 20;
 inline constexpr std::size_t kLongestText = 4096;
-/// The version that OPENED tells of a server without values.
+/// The version that OPENED tells of a server without values: it asks for those of the client.
 inline constexpr std::uint64_t kNotStarted = ~std::uint64_t{0};
 
 struct Header {
@@ -56,9 +56,11 @@ struct Open {
   Rule rule;
   /// Gives the first values, and does not wait for them.
   bool starts = false;
+  /// The version of the values that it can give a server that came again; kNotStarted: of none.
+  std::uint64_t gives = kNotStarted;
   /// Pushes the other workers may be behind this one; none: as many as they like.
   std::optional<std::uint32_t> staleness;
-  /// Of the memory whose descriptor comes along; 0 for none.
+  /// The size of the memory whose descriptor comes along; 0 for none.
   std::uint64_t region_bytes = 0;
   std::string name;  ///< For messages.
   std::vector<Variable> share;

@@ -21,6 +21,7 @@ Header HeaderOf(const std::string& message) {
 Open SomeOpen() {
   return {.rule = {.combiner = Combiner::kAdam, .workers = 3, .learning_rate = 0.5, .beta_1 = 0.9},
           .starts = true,
+          .gives = 1234567890123,
           .staleness = 4,
           .region_bytes = 128,
           .name = "worker:1 on host b",
@@ -35,6 +36,7 @@ TEST(ProtocolTest, MessagesComeBackAsTheyWere) {
   ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
   EXPECT_EQ(parsed->rule, SomeOpen().rule);
   EXPECT_TRUE(parsed->starts);
+  EXPECT_EQ(parsed->gives, 1234567890123U);
   EXPECT_EQ(parsed->staleness, 4U);
   EXPECT_EQ(parsed->region_bytes, 128U);
   EXPECT_EQ(parsed->name, "worker:1 on host b");

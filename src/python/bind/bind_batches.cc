@@ -122,6 +122,20 @@ std::unique_ptr<ArrayBatches> Arrays(datasets::BatchSource& source,
       source.Open(OptionsFrom(columns, rows, drop_remainder), RemainderFrom(remainder))));
 }
 
+std::optional<std::uint32_t> EpochToBegin(datasets::BatchSource& source) {
+  return ValueOrThrow(
+      WithoutGil([&] { return source.reader().EpochToBegin({.check = &CheckSignals}); }));
+}
+
+void BeginAt(datasets::BatchSource& source, std::uint32_t epoch) {
+  ThrowIfError(
+      WithoutGil([&] { return source.reader().BeginAt(epoch, {.check = &CheckSignals}); }));
+}
+
+void TellEpoch(datasets::BatchSource& source) {
+  ThrowIfError(WithoutGil([&] { return source.TellEpoch({.check = &CheckSignals}); }));
+}
+
 }  // namespace
 
 void BindBatches(nb::module_& module) {
@@ -143,6 +157,13 @@ void BindBatches(nb::module_& module) {
            "ops library's functions.")
       .def("arrays", &Arrays, nb::arg("columns"), nb::arg("rows"), nb::arg("drop_remainder"),
            nb::arg("remainder"), "The same dataset as NumPy arrays, without TensorFlow.")
+      .def("tell_epoch", &TellEpoch,
+           "Has the coordinator know that this node has come to the next epoch, where it goes in "
+           "step.")
+      .def("epoch_to_begin", &EpochToBegin,
+           "The epoch that is read next; None in the middle of one.")
+      .def("begin_at", &BeginAt, nb::arg("epoch"),
+           "Reads on from this epoch, and past the ends of those before it.")
       .def("close", &datasets::BatchSource::Close, nb::call_guard<nb::gil_scoped_release>(),
            "Takes all handles back.");
 }

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -105,6 +106,8 @@ void BindCollective(nb::module_& module) {
           "`regroup_timeout`: as `connect_timeout`, when it goes on.")
       .def_prop_ro("rank", [](const datasets::TensorGroup& group) { return group.group().rank(); })
       .def_prop_ro("size", [](const datasets::TensorGroup& group) { return group.group().size(); })
+      .def_prop_ro("ranks",
+                   [](const datasets::TensorGroup& group) { return group.group().ranks(); })
       .def_prop_ro(
           "transport", [](const datasets::TensorGroup& group) { return group.group().transport(); },
           "How tensors travel, for people.")
@@ -117,6 +120,9 @@ void BindCollective(nb::module_& module) {
             return std::tuple(seconds(group.group().busy()), seconds(group.group().waited()));
           },
           "What its operations took so far, and what of that was waiting for other members.")
+      .def_prop_ro(
+          "bytes", [](const datasets::TensorGroup& group) { return group.group().bytes(); },
+          "How many bytes of tensors they summed up, sent and gathered so far.")
       .def_prop_ro(
           "has_state", [](const datasets::TensorGroup& group) { return group.group().has_state(); },
           "Whether this member has the weights of those that train; a newcomer has not.")
@@ -143,6 +149,14 @@ void BindCollective(nb::module_& module) {
             ThrowIfError(WithoutGil([&] { return group.group().Settle(); }), Domain::kTensors);
           },
           "Returns when all have called it; newcomers have the weights from then on.")
+      .def(
+          "follow_others_while_waiting",
+          [](datasets::TensorGroup& group, std::shared_ptr<node::NodeFeed> feed) {
+            group.FollowOthersWhileWaiting(std::move(feed));
+          },
+          nb::arg("feed"),
+          "While a reader of the feed waits for rows, the group goes on with the others if one of "
+          "them is lost.")
       .def("register", &Register, nb::arg("add"), nb::arg("remove"),
            "The handle for the ops. `add` and `remove` are the addresses of the ops library's "
            "functions.")

@@ -16,6 +16,7 @@
 
 #include "base/format.h"
 #include "base/time/seconds.h"
+#include "node/agent_link.h"
 #include "parameter_server/client.h"
 #include "parameter_server/server.h"
 #include "python/bind/bindings.h"
@@ -36,9 +37,10 @@ using parameter_server::Rule;
 /// What Python holds of a client, whose methods let go of the GIL.
 using HeldClient = Exclusive<Client>;
 
-/// A server: what messages call it, its address, its port, the id of what it belongs to, and which
-/// connections it encrypts.
-using ServerTuple = std::tuple<std::string, std::string, std::uint16_t, std::string, std::string>;
+/// A server: what messages call it, its address, its port, the id of what it belongs to, which
+/// connections it encrypts, and its node; -1: of no cluster.
+using ServerTuple =
+    std::tuple<std::string, std::string, std::uint16_t, std::string, std::string, int>;
 /// A variable: NumPy's name of its type, how many elements, and whether it is averaged.
 using VariableTuple = std::tuple<std::string, std::uint64_t, bool>;
 
@@ -114,7 +116,8 @@ std::unique_ptr<HeldClient> Connect(const std::vector<ServerTuple>& servers,
                                     const std::vector<VariableTuple>& variables, const Rule& rule,
                                     std::optional<std::uint32_t> staleness, std::uint32_t worker,
                                     const std::string& name, bool starts, const std::string& key,
-                                    double connect_timeout, double stall_after) {
+                                    double connect_timeout, double stall_after,
+                                    const node::AgentLink* link, double copy_interval) {
   parameter_server::ClientOptions options{
       .servers = {},
       .variables = {},
@@ -126,15 +129,34 @@ std::unique_ptr<HeldClient> Connect(const std::vector<ServerTuple>& servers,
       .key = ValueOrThrow(Secret::FromHex(key), Domain::kTensors),
       .connect_timeout = SaturatingSeconds(connect_timeout),
       .stall_after = SaturatingSeconds(stall_after),
-      .check = &CheckSignals};
-  for (const auto& [server, address, port, id, encrypt] : servers) {
+      .check = &CheckSignals,
+      .copy_interval = SaturatingSeconds(copy_interval)};
+  std::vector<int> nodes;
+  std::vector<std::string> ids;
+  for (const auto& [server, address, port, id, encrypt, node_id] : servers) {
+    nodes.push_back(node_id);
+    ids.push_back(id);
     const auto number = static_cast<std::uint32_t>(options.servers.size());
     options.servers.push_back(
         {.name = server,
          .address = address,
          .port = port,
-         .local_name = parameter_server::LocalName(options.key, id, number),
+         .local_name = parameter_server::LocalName(options.key, id, number, port),
          .encryption = ValueOrThrow(net::EncryptionFromWord(encrypt), Domain::kTensors)});
+  }
+  if (link != nullptr) {
+    options.find = [moved = link->moved(), began = options.servers, nodes, ids,
+                    key = options.key](std::size_t server) {
+      parameter_server::ServerAddress now = began[server];
+      if (const auto there = moved(nodes[server])) {
+        now.name = there->name;
+        now.address = there->address;
+        now.port = static_cast<std::uint16_t>(there->tensor_port);
+        now.local_name = parameter_server::LocalName(key, ids[server],
+                                                     static_cast<std::uint32_t>(server), now.port);
+      }
+      return now;
+    };
   }
   for (const auto& [dtype, elements, averaged] : variables) {
     options.variables.push_back(
@@ -192,9 +214,12 @@ void BindParameterServer(nb::module_& module) {
           "connect", &Connect, nb::arg("servers"), nb::arg("variables"), nb::arg("rule"),
           nb::arg("staleness").none(), nb::arg("worker"), nb::arg("name"), nb::arg("starts"),
           nb::arg("key"), nb::arg("connect_timeout"), nb::arg("stall_after"),
+          nb::arg("link").none(), nb::arg("copy_interval"),
           "Waits for the servers, and for their first values unless this one `starts`. "
-          "`servers`: tuples of name, address, port, the id of their cluster, and auto, true or "
-          "false for what they encrypt; `key`: for parameters, in hexadecimal; "
+          "`servers`: tuples of name, address, port, the id of their cluster, auto, true or "
+          "false for what they encrypt, and the node; `link`: knows where servers are that were "
+          "lost and come again, None: none does; `copy_interval`: seconds between two copies of "
+          "the optimizer's slots for them; `key`: for parameters, in hexadecimal; "
           "`variables`: tuples of type, number of elements, and whether it is averaged.")
       .def("run", &Run, nb::arg("push").none(), nb::arg("pull"), nb::arg("overlapped"),
            nb::arg("tensors"),

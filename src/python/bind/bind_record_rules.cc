@@ -19,6 +19,34 @@ void BindRecordRules(nb::module_& module) {
       },
       nb::arg("name"), "The record type that an option names, whatever its case.");
   module.def(
+      "record_mode_named",
+      [](const std::string& option) { return FileValueOrThrow(records::ModeNamed(option)); },
+      nb::arg("option"), "The name of what becomes of bad records, whatever its case.");
+  module.def(
+      "record_flag",
+      [](const std::string& name, const std::string& value) {
+        return FileValueOrThrow(records::FlagOf(name, value));
+      },
+      nb::arg("name"), nb::arg("value"), "The value of an option that is true or false.");
+  module.def(
+      "record_count",
+      [](const std::string& name, const std::string& value) {
+        return FileValueOrThrow(records::CountOf(name, value));
+      },
+      nb::arg("name"), nb::arg("value"), "The value of an option that is a positive number.");
+  module.def(
+      "compression_level",
+      [](const std::string& value) { return FileValueOrThrow(records::CompressionLevelOf(value)); },
+      nb::arg("value"), "The value of the option compressionLevel, 0 to 9.");
+  module.def(
+      "check_record_index",
+      [](bool index, const std::string& compression) {
+        const auto kind = FileValueOrThrow(records::CompressionFrom(compression));
+        ThrowIfFileError(records::CheckIndex(index, kind));
+      },
+      nb::arg("index"), nb::arg("compression"),
+      "Whether files so compressed can have an index, if they are to have one.");
+  module.def(
       "compression_named",
       [](const std::string& option) {
         return records::CompressionName(FileValueOrThrow(records::CompressionNamed(option)));

@@ -236,7 +236,7 @@ void WriteExamples(HeldWriter& held, nb::handle batch, const std::string& record
 
 ArrowBatch DecodeExamples(HeldDecoder& shared, const nb::list& serialized) {
   const auto decoder = shared.Enter("decode");
-  // Of its own, as another thread may change the list while this one has let go of the GIL.
+  // A copy, as another thread may change the list while this one has let go of the GIL.
   const nb::tuple held(serialized);
   std::vector<std::span<const std::byte>> spans;
   spans.reserve(nb::len(held));

@@ -13,7 +13,7 @@
 namespace tfos::python {
 namespace {
 
-// Of a row in an error message.
+// How many characters of a row an error message shows.
 constexpr std::size_t kShownCharacters = 200;
 
 std::string Show(const nb::list& rows) {

@@ -105,7 +105,7 @@ class Sampler {
 
   void AddStack(std::uint64_t ident, nb::object frame, std::int64_t us) {
     stack_.clear();
-    // Of a deeper one, the innermost frames.
+    // A deeper stack is cut to its innermost frames.
     while (!frame.is_none() && stack_.size() < StackProfile::kMostDepth) {
       stack_.push_back(FrameOf(frame));
       frame = Get(frame, back_);

@@ -21,7 +21,7 @@ namespace {
 
 /// A thread that runs Python gives the lock to another one within 5 ms.
 constexpr std::chrono::seconds kLockPatience(2);
-/// Of one answer, far below a message's limit.
+/// The most bytes of one answer, far below a message's limit.
 constexpr std::size_t kMostBytes = 1u << 20;
 
 /// What the thread that waits for the lock shares with the one that waits for that thread.
@@ -95,7 +95,7 @@ std::string PythonStacks::TextWithoutLock() const {
            "which tfos would read the stacks all the same\n";
   }
   if (::ftruncate(file_.get(), 0) != 0 || ::lseek(file_.get(), 0, SEEK_SET) != 0) {
-    return "there is no room for the stacks\n";
+    return "the file for the stacks was not emptied\n";
   }
   sigset_t signals;
   ::sigemptyset(&signals);

@@ -41,7 +41,7 @@ class ExampleDecoder {
   Status AddNulls();
 
   std::size_t rows() const { return rows_; }
-  /// Of the records that were added: about what the columns take.
+  /// The bytes of the records that were added: about what the columns take.
   std::uint64_t bytes() const { return bytes_; }
   const ExampleSchema& schema() const { return schema_; }
 

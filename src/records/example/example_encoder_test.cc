@@ -141,7 +141,7 @@ TEST(ExampleEncoderTest, ReadsSlices) {
   for (int i = 0; i < 40; ++i) records.push_back(RandomRecord(random));
   Exported table;
   Decode(kRandomColumns, records, RecordType::kSequenceExample, table);
-  // Of the batch, and of each column: both offsets count.
+  // The batch and each column have an offset: both count.
   table.array.offset = 2;
   table.array.length = 30;
   for (std::int64_t i = 0; i < table.array.n_children; ++i) {

@@ -3,16 +3,14 @@
 #include <utility>
 
 #include "base/format.h"
+#include "records/schema/record_options.h"
 
 namespace tfos::records {
 
 Result<BadRecords> BadRecordsFrom(std::string_view name) {
-  if (name == "failfast") return BadRecords::kFailFast;
-  if (name == "dropmalformed") return BadRecords::kDropMalformed;
-  if (name == "permissive") return BadRecords::kPermissive;
-  return Status(
-      ErrorKind::kBadInput,
-      fmt::format("mode '{}' is none of 'failfast', 'dropmalformed' and 'permissive'", name));
+  TFOS_ASSIGN_OR_RETURN(const std::string mode, ModeNamed(name));
+  if (mode == "failfast") return BadRecords::kFailFast;
+  return mode == "permissive" ? BadRecords::kPermissive : BadRecords::kDropMalformed;
 }
 
 ExampleReader::ExampleReader(std::unique_ptr<RecordReader> records,

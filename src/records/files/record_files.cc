@@ -8,7 +8,7 @@
 namespace tfos::records {
 namespace {
 
-/// Of a file that was taken for what it is not, no record may be sound.
+/// No record may be sound in a file that was taken for what it is not.
 constexpr std::uint64_t kMostUnsound = 10'000;
 
 constexpr std::uint64_t kLimitWhenCompressed = std::uint64_t{256} << 20;

@@ -73,7 +73,7 @@ class RecordReader {
   /// The data of the record that the last call refused for its CRC, until the next call; empty
   /// after any other outcome.
   std::span<const std::byte> damaged() const { return damaged_; }
-  /// Of the next record.
+  /// The offset and the number of the next record.
   std::uint64_t offset() const { return offset_; }
   std::uint64_t number() const { return number_; }
   const ByteSource& source() const { return *source_; }

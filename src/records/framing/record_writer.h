@@ -25,7 +25,7 @@ class RecordWriter {
   Status Close();
 
   std::uint64_t records() const { return records_; }
-  /// Of the next record, in the uncompressed file.
+  /// The offset of the next record, in the uncompressed file.
   std::uint64_t offset() const { return offset_; }
 
  private:

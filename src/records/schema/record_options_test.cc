@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/format.h"
+
 namespace tfos::records {
 namespace {
 
@@ -19,6 +21,47 @@ TEST(RecordOptionsTest, RecordTypesAreKnownWhateverTheirCase) {
   EXPECT_EQ(other.status().kind(), ErrorKind::kBadInput);
   EXPECT_THAT(other.status().ToString(),
               HasSubstr("recordType 'Other' is none of Example, SequenceExample, ByteArray"));
+}
+
+TEST(RecordOptionsTest, ModesAreKnownWhateverTheirCase) {
+  EXPECT_EQ(ModeNamed("FailFast").value(), "failfast");
+  EXPECT_EQ(ModeNamed("DROPMALFORMED").value(), "dropmalformed");
+  EXPECT_EQ(ModeNamed("permissive").value(), "permissive");
+  EXPECT_THAT(ModeNamed("Other").status().ToString(),
+              HasSubstr("mode 'Other' is none of failfast, dropmalformed, permissive"));
+}
+
+TEST(RecordOptionsTest, FlagsAreTrueOrFalse) {
+  EXPECT_TRUE(FlagOf("index", "True").value());
+  EXPECT_FALSE(FlagOf("index", "FALSE").value());
+  for (const char* value : {"", "yes", "1", " true"}) {
+    EXPECT_THAT(FlagOf("index", value).status().ToString(), HasSubstr("is neither true nor false"));
+  }
+}
+
+TEST(RecordOptionsTest, CountsAreDigits) {
+  EXPECT_EQ(CountOf("sampleRecords", "1").value(), 1);
+  EXPECT_EQ(CountOf("sampleRecords", "9223372036854775807").value(), 9223372036854775807);
+  for (const char* value : {"", "0", "-1", "+5", "5 ", "0x5", "1e3", "9223372036854775808"}) {
+    EXPECT_THAT(CountOf("sampleRecords", value).status().ToString(),
+                HasSubstr(fmt::format("sampleRecords='{}' is not a positive number", value)));
+  }
+}
+
+TEST(RecordOptionsTest, LevelsAreThoseOfZlib) {
+  EXPECT_EQ(CompressionLevelOf("0").value(), 0);
+  EXPECT_EQ(CompressionLevelOf("9").value(), 9);
+  for (const char* value : {"", "10", "-1", "-0", "+5", "best", "99999999999999999999"}) {
+    EXPECT_THAT(CompressionLevelOf(value).status().ToString(),
+                HasSubstr(fmt::format("compressionLevel='{}' is none of 0 to 9", value)));
+  }
+}
+
+TEST(RecordOptionsTest, OnlyUncompressedFilesHaveAnIndex) {
+  EXPECT_TRUE(CheckIndex(true, Compression::kNone).ok());
+  EXPECT_TRUE(CheckIndex(false, Compression::kGzip).ok());
+  EXPECT_THAT(CheckIndex(true, Compression::kGzip).ToString(),
+              HasSubstr("index goes with uncompressed files only, and these are GZIP"));
 }
 
 TEST(RecordOptionsTest, CompressionsAreKnownByOption) {

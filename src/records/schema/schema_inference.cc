@@ -10,7 +10,7 @@
 namespace tfos::records {
 namespace {
 
-/// Of one list: how many values, and whether all are UTF-8.
+/// What is known of one list: how many values it has, and whether all are UTF-8.
 struct ListFacts {
   std::uint64_t values = 0;
   bool utf8 = true;

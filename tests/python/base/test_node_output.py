@@ -80,7 +80,7 @@ def test_what_was_left_out_is_told_at_the_end_at_last(clock):
 
 def test_a_node_that_never_stops_writing_hides_no_other_one():
     class Link:
-        """Of nodes of which the first has more whenever it is asked."""
+        """A link to nodes of which the first has more whenever it is asked."""
 
         def fetch_output(self, node_id, after, timeout):
             if node_id == 0:

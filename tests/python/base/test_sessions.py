@@ -9,7 +9,7 @@ import pyspark.sql
 import pytest
 
 import tfos
-from support.fake_spark import FakeSparkContext, fake_session
+from support.spark.fake import FakeSparkContext, fake_session
 from tfos import parallel, util
 from tfos.errors import BadInputError
 from tfos.records.spark import sessions

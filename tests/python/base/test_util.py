@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.fake_spark import FakeSparkContext, fake_session
+from support.spark.fake import FakeSparkContext, fake_session
 from support.waiting import wait_for
 from tfos import util
 from tfos.errors import BadInputError

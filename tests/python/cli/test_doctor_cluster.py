@@ -100,6 +100,7 @@ def test_a_host_that_lacks_something_is_named(cluster: str, leftovers: None) -> 
     assert "127.0.0.1" in has and "2." in has
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_the_table_is_json_too_and_spark_takes_settings(cluster: str) -> None:
     # With one core there is one executor, so the other host is not asked.
@@ -109,6 +110,7 @@ def test_the_table_is_json_too_and_spark_takes_settings(cluster: str) -> None:
     assert done.returncode == (hosts == ("127.0.0.2",)), done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_python_that_is_nowhere_is_named(cluster: str) -> None:
     done = run("--cluster", cluster, "--conf", "spark.pyspark.python=/nowhere/python")

@@ -15,7 +15,7 @@ from support.places import RUN_VARIABLE, SCRIPTS
 from tfos.base import executable
 
 BOUND_SECONDS = 300
-pytestmark = pytest.mark.timeout(2 * BOUND_SECONDS)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(2 * BOUND_SECONDS)]
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["from the driver", "stored for all"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import pickle
 
 import numpy as np
 import pytest
@@ -14,26 +13,18 @@ from pyspark.sql import Row
 import tfos
 from support.comparing import assert_same
 from support.programs import nodes as programs
-from support.spark_errors import SPARK_ERRORS
+from support.spark.errors import SPARK_ERRORS
 from support.waiting import BOUND_SECONDS, wait_for
 from tfos.base import keys
 from tfos.cluster.coordinator import Coordinator
 from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
 
 
-def rows_of(directory):
-    """{node id: rows it saw, in order}"""
-    return {
-        int(path.name.removeprefix("rows-")): pickle.loads(path.read_bytes())
-        for path in pathlib.Path(directory).glob("rows-*")
-    }
-
-
 def feed_through(spark, tmp_path, rdd, *, nodes=2, epochs=1, batch=7):
     arguments = {"dir": str(tmp_path), "batch": batch}
     with tfos.run(spark, programs.collect_rows, nodes=nodes, args=arguments) as cluster:
         cluster.train(rdd, epochs=epochs)
-    return rows_of(tmp_path)
+    return programs.rows_of(tmp_path)
 
 
 def flat(rows):
@@ -144,39 +135,6 @@ def test_inference_after_the_programs_have_returned_is_an_error(spark):
             results.collect()
 
 
-@pytest.mark.parametrize(
-    "program, train",
-    [
-        (programs.fail_at_once, True),
-        (programs.fail_after_first_batch, True),
-    ],
-)
-def test_an_exception_reaches_train_with_its_traceback(spark, program, train, leftovers):
-    cluster = tfos.run(spark, program, nodes=2, args={"train": train})
-    with pytest.raises(NodeFailedError, match=r"ValueError: broken(.|\n)*nodes\.py"):
-        cluster.train(spark.sparkContext.parallelize(range(100_000), 4), epochs=100)
-    with pytest.raises(NodeFailedError):
-        cluster.shutdown()
-
-
-@pytest.mark.parametrize(
-    "program, message",
-    [
-        (programs.fail_with_a_name_that_is_no_text, r"ValueError: can't read /data/caf\\udce9"),
-        (
-            programs.fail_with_a_long_text,
-            "ValueError: beginx+\n.* characters are left out .*\nx+end",
-        ),
-        (programs.fail_with_closed_streams, "ValueError: nothing to print to"),
-    ],
-)
-def test_an_exception_that_is_hard_to_tell_arrives_even_so(spark, program, message, leftovers):
-    cluster = tfos.run(spark, program, nodes=1, input_mode="tensorflow")
-    with pytest.raises(NodeFailedError, match=message) as caught:
-        cluster.shutdown()
-    assert "in fail_with" in caught.value.failure["traceback"]
-
-
 def test_a_good_run_leaves_no_failed_launch_job(spark, monkeypatch):
     failures = []
     monkeypatch.setattr(Coordinator, "fail", lambda self, *what: failures.append(what))
@@ -185,15 +143,6 @@ def test_a_good_run_leaves_no_failed_launch_job(spark, monkeypatch):
     assert cluster._launcher.job.done
     assert cluster._launcher.job.error is None
     assert failures == []
-
-
-def test_a_driver_failure_that_is_no_text_is_the_clusters(spark, tmp_path, leftovers):
-    cluster = tfos.run(
-        spark, programs.wait_for_ever_with_a_child, nodes=1, args={"dir": str(tmp_path)}
-    )
-    cluster._coordinator.fail("launch the nodes", "no caf\udce9", "x" * (5 << 20))
-    with pytest.raises(NodeFailedError, match=r"failed: launch the nodes: no caf\\udce9"):
-        cluster.shutdown()
 
 
 def test_an_environment_that_is_no_text_reaches_the_node_as_it_is(spark, tmp_path, monkeypatch):
@@ -211,60 +160,6 @@ def test_an_environment_that_is_no_text_reaches_the_node_as_it_is(spark, tmp_pat
         # Nobody waits for a parameter server's program.
         wait_for((tmp_path / "environment-0").exists, "what it writes")
     assert b"TFOS_TEST_BYTES=caf\xe9\0" in (tmp_path / "environment-0").read_bytes()
-
-
-def test_an_exception_reaches_the_action_of_inference(spark, leftovers):
-    cluster = tfos.run(spark, programs.fail_after_first_batch, nodes=2, args={"train": False})
-    with pytest.raises(SPARK_ERRORS, match="ValueError: broken while reading"):
-        cluster.inference(spark.sparkContext.parallelize(range(1000), 4)).collect()
-    with pytest.raises(NodeFailedError, match="broken while reading"):
-        cluster.shutdown()
-
-
-def test_nodes_of_a_failed_cluster_are_stopped_and_not_done(spark, leftovers, capsys):
-    with pytest.raises(NodeFailedError) as raised:
-        with tfos.run(spark, programs.fail_in_the_last_node, nodes=2, progress=True) as cluster:
-            cluster.train(spark.range(200_000, numPartitions=2))
-    text = str(raised.value)
-    assert text.startswith("worker:1 (node 1, executor ")
-    assert "failed to run the program: ValueError: broken in the last node" in text.split("\n")[0]
-    assert "programs/nodes.py" in text and "tfos/node/__main__.py" not in text
-    assert raised.value.__cause__ is None
-    first, last = cluster.status()
-    assert (first.state, last.state) == ("stopped", "failed")
-    assert "worker:1" in first.detail and "broken in the last node" in first.detail
-    told = capsys.readouterr().err.splitlines()
-    (end,) = [line for line in told if " failed | " in line]
-    assert "worker:0 stopped" in end and "worker:1 failed" in end
-
-
-def test_a_late_exception_surfaces_in_shutdown(spark, leftovers):
-    cluster = tfos.run(spark, programs.fail_after_the_feed, nodes=2)
-    cluster.train(spark.sparkContext.parallelize(range(100), 2))
-    with pytest.raises(NodeFailedError, match="OSError: broken while exporting"):
-        cluster.shutdown()
-
-
-def test_the_ledger_counts_what_a_failed_program_has_read(spark):
-    cluster = tfos.run(spark, programs.fail_after_the_feed, nodes=1, heartbeat_interval=5)
-    cluster.train(spark.range(100))
-    with pytest.raises(NodeFailedError):
-        cluster.shutdown()
-    (count,) = cluster.ledger().nodes.values()
-    assert count["rows_read"] == 100
-
-
-def test_an_exception_reaches_the_driver_that_waits_for_feeding(spark):
-    """How soon is measured by bench/control/idle_and_failure.py."""
-
-    def fail(ctx):
-        raise ValueError("in the middle")
-
-    cluster = tfos.run(spark, fail, nodes=1)
-    with pytest.raises(NodeFailedError, match="in the middle"):
-        cluster.train(spark.sparkContext.parallelize(range(1000), 2), epochs=1000)
-    with pytest.raises(NodeFailedError):
-        cluster.shutdown()
 
 
 def test_terminate_ends_feeding_quickly_and_without_an_error(spark):
@@ -307,6 +202,7 @@ def test_a_node_that_cannot_get_a_slot_is_named(spark):
         blocker.cancel()
 
 
+@pytest.mark.failure("node frozen", "starting")
 def test_a_node_that_does_not_get_to_its_program_is_named(spark, tmp_path, leftovers):
     program = programs.HangsWhileLoading(str(tmp_path))
     # How far the node is by then is up to the machine, and so is whether `run` has returned.
@@ -327,6 +223,7 @@ def test_a_node_says_that_it_imports_its_program(spark, tmp_path, leftovers):
         cluster._abort("test ends")
 
 
+@pytest.mark.failure("node frozen", "shutdown")
 def test_shutdown_timeout_names_the_nodes_and_ends_them(spark, tmp_path, leftovers):
     cluster = tfos.run(
         spark, programs.ignore_stop, nodes=1, args={"dir": str(tmp_path)}, stop_grace=0.5
@@ -384,7 +281,7 @@ def test_http_wants_a_key_for_each_page(spark):
     import urllib.request
 
     with tfos.run(spark, programs.return_at_once, nodes=1) as cluster:
-        scrape = urllib.request.Request(cluster.metrics_url, headers=cluster.auth_header())
+        scrape = urllib.request.Request(cluster.metrics_url, headers=cluster.metrics_header())
         with urllib.request.urlopen(scrape) as answer:
             assert b"tfos_nodes{" in answer.read()
         look = urllib.request.Request(cluster.status_url, headers=cluster.status_header())

@@ -27,7 +27,7 @@ from support.waiting import wait_for
 #: For all that one client does.
 BOUND_SECONDS = 900
 # Servers and clients, processes of their own, start Spark.
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(BOUND_SECONDS + 60)]
+pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.timeout(BOUND_SECONDS + 60)]
 _SCENARIOS = (
     "train",
     "shuffled_with_validation",
@@ -37,6 +37,7 @@ _SCENARIOS = (
     "stop_early",
     "wait_for_results",
     "too_many_nodes",
+    "no_slot_for_the_coordinator",
     "interrupted",
     "learn",
     "records",
@@ -121,6 +122,14 @@ def test_a_lack_of_slots_is_said(said):
     assert "no executor slot (Spark runs 2 of 3 launch tasks" in failure["text"]
 
 
+def test_a_coordinator_without_a_slot_is_said_and_its_job_cancelled(said):
+    failure = said("no_slot_for_the_coordinator")["result"]
+    assert failure["raised"] == "NodeFailedError"
+    assert "did not start within 5 s (registration_timeout): no executor slot" in failure["text"]
+    assert "Free cores, or give the server more executors" in failure["text"]
+
+
+@pytest.mark.failure("Ctrl-C", "feeding")
 def test_interrupting_the_client_ends_the_cluster(said):
     assert set(said("interrupted")["result"]) <= {"stopped", "failed", "lost"}
 
@@ -231,10 +240,12 @@ def client(server, tmp_path, leftovers):
     started.process.stdout.close()
 
 
+@pytest.mark.failure("driver killed", "feeding")
 def test_a_killed_client_leaves_nothing_once_its_lease_is_over(client):
     client.process.kill()
 
 
+@pytest.mark.failure("executor killed", "feeding")
 def test_the_end_of_the_coordinators_executor_is_named(client):
     place = re.match(r"process (\d+) beside (executor \d+) on ", client.place)
     keeper = psutil.Process(int(place[1])).ppid()
@@ -249,6 +260,7 @@ def watched_by(pid):
     return int(watched)
 
 
+@pytest.mark.failure("coordinator killed", "feeding")
 def test_a_killed_coordinator_is_named(client):
     coordinator = re.match(r"process (\d+) ", client.place)
     os.kill(int(coordinator[1]), signal.SIGKILL)

@@ -20,7 +20,7 @@ from support.places import IMPORT_PATHS, SCRIPTS, TESTS
 #: For all that one client does.
 BOUND_SECONDS = 600
 # Server and client, processes of their own, start Spark.
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(BOUND_SECONDS + 60)]
+pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.timeout(BOUND_SECONDS + 60)]
 _SCENARIOS = ("resources_given", "gpu_each", "resources_refused")
 EXECUTORS = {
     "spark.executor.cores": "2",

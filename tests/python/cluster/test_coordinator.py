@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import threading
 from types import SimpleNamespace
 
 import pytest
 
+from support.page.simulated_cluster import SimulatedCluster
 from tfos.base import child, executable
 from tfos.cluster import launch
 from tfos.cluster.coordinator import Coordinator
@@ -43,6 +47,36 @@ def test_waits_end_when_the_coordinator_says_nothing_readable(monkeypatch, tmp_p
     assert failed.wait(BOUND_SECONDS)
     assert coordinator.wait_quietly(lambda: False, BOUND_SECONDS), "the end is known"
     coordinator.close()
+
+
+@contextlib.contextmanager
+def full_standard_error():
+    """The standard error of processes that start meanwhile: a pipe that takes nothing more. No
+    fixture, as pytest takes the stream again between a test and its fixtures."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, bytes(4096))
+    os.set_blocking(writer, True)
+    before = os.dup(2)
+    os.dup2(writer, 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        for descriptor in (reader, writer, before):
+            os.close(descriptor)
+
+
+def test_a_terminal_that_nobody_reads_holds_up_no_cluster():
+    # With a line of log for each node that comes.
+    with full_standard_error(), SimulatedCluster(nodes=2, log_level="INFO") as cluster:
+        assert cluster.coordinator.formed
+        cluster.run(1)
+        assert cluster.coordinator.wait(
+            lambda: cluster.coordinator.nodes()[1]["state"] == "running", BOUND_SECONDS
+        )
 
 
 def test_a_callback_that_fails_does_not_leave_waits_behind(monkeypatch, tmp_path):
@@ -100,11 +134,28 @@ def test_all_waits_are_for_the_end_once_somebody_asks_for_it(monkeypatch, tmp_pa
     coordinator.close()
 
 
+def test_a_server_that_is_lost_and_awaited_is_named(monkeypatch, tmp_path, caplog):
+    node = {"node_id": 0, "job_name": "ps", "task_index": 0, "host": "host-a", "executor_id": "1"}
+    lost = {"type": "node", "node": {**node, "state": "lost", "detail": "its executor has ended"}}
+    says(
+        monkeypatch,
+        tmp_path,
+        f"echo '{LISTENING}'",
+        f"echo '{json.dumps(lost)}'",
+        "read -r last",
+    )
+    start = {"max_lost_nodes": 0, "returning_nodes": 1}
+    coordinator = Coordinator(start, on_failure=lambda: None)
+    assert coordinator.wait(coordinator.nodes, BOUND_SECONDS)
+    coordinator.close()
+    assert "ps:0" in caplog.text and "is lost: its executor has ended" in caplog.text
+
+
 def launch_node(monkeypatch):
     """Launches node 1 with an agent that does not care for its bootstrap."""
     monkeypatch.setattr(launch, "_bootstrap", lambda *arguments: "{}")
     monkeypatch.setattr(launch, "_payload", lambda *arguments: b"")
-    plan = SimpleNamespace(stay=False, node={"late": False})
+    plan = SimpleNamespace(stay=False, returning_nodes=0, node={"late": False})
     return launch.launch(plan, 1, executor_id="0", watch_pid=-1, gpus=[])
 
 

@@ -82,6 +82,7 @@ def _await_executors(sc, count):
     return arrive
 
 
+@pytest.mark.long
 def test_nodes_have_a_gpu_each_without_dynamic_allocation(spark_on, workers, tmp_path):
     sc = spark_on(workers.url, **EXECUTORS).sparkContext
     assert not allocation.is_dynamic(sc)
@@ -91,6 +92,8 @@ def test_nodes_have_a_gpu_each_without_dynamic_allocation(spark_on, workers, tmp
         tfos.run(sc, programs.write_gpus, nodes=2, gpu_count=2)
 
 
+@pytest.mark.failure("executor removed", "feeding", "shutdown")
+@pytest.mark.long
 def test_nodes_hold_their_executors_and_give_them_back(dynamic, tmp_path, leftovers):
     arguments = {"dir": str(tmp_path), "batch": 10}
     with tfos.run(dynamic, programs.collect_rows, nodes=2, args=arguments) as cluster:
@@ -144,6 +147,7 @@ def jvm_of(cluster, number):
     return next(filter(is_it, psutil.process_iter()))
 
 
+@pytest.mark.failure("executor killed", "shutdown")
 @pytest.mark.parametrize("input_mode", ["spark", "tensorflow"])
 def test_an_executor_that_is_killed_is_named_and_nothing_stays(
     dynamic, tmp_path, leftovers, input_mode
@@ -160,6 +164,7 @@ def test_an_executor_that_is_killed_is_named_and_nothing_stays(
     wait_for(lambda: not executors(dynamic), lambda: f"the end of {executors(dynamic)}")
 
 
+@pytest.mark.long
 def test_nodes_have_a_gpu_each_after_tasks_that_share_them(dynamic, tmp_path):
     use_all_executors(dynamic)
     shared = gpus_of_nodes(dynamic, tmp_path, nodes=2, gpu_count=1)
@@ -205,6 +210,7 @@ def gpus_of_nodes(sc, directory, *, nodes, **options):
     return {gpu for (gpu,) in seen}
 
 
+@pytest.mark.failure("executor removed", "training")
 @pytest.mark.parametrize("who", ["executor", "worker"])
 def test_all_nodes_hear_of_a_decommission_in_time_and_the_loss_names_it(
     dynamic, workers, tmp_path, leftovers, who

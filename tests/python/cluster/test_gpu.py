@@ -125,7 +125,7 @@ def test_gpu_info_gives_a_string_or_a_list(four_gpus, monkeypatch):
 
 
 class FakeTensorFlow:
-    """Of TensorFlow with GPUs, what `cap_tensorflow` uses; here it has none."""
+    """What `cap_tensorflow` uses of TensorFlow with GPUs; here it has none."""
 
     def __init__(self, devices):
         self.limits = {}

@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 
-from support.spark_errors import SPARK_ERRORS
+from support.spark.errors import SPARK_ERRORS
 from support.waiting import BOUND_SECONDS
 from tfos.spark.jobs import SparkJob, SparkJobs
 

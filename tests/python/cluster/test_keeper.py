@@ -24,6 +24,7 @@ from tfos.cluster import keeper
 from tfos.cluster.connect import RemoteCoordinator, _asking
 from tfos.cluster.coordinator import Coordinator
 from tfos.errors import NodeFailedError, TfosError
+from tfos.spark.connect import ConnectContext
 
 TOKEN = keys.new_token()
 KEY = keys.key_for(TOKEN, "steer")
@@ -163,7 +164,7 @@ def test_strangers_get_nothing(listening):
     assert _post(listening, keeper.PATH, {**key, "Content-Length": str(9 << 20)}, None) == 413
 
 
-# So long that no stranger's time is over: only its place can be taken.
+# An hour, so that no stranger's time is over: only its place can be taken.
 @pytest.mark.parametrize("listening", [{"connection_seconds": 3600}], indirect=True)
 def test_strangers_keep_no_client_out(listening):
     address = ("127.0.0.1", listening["keeper_port"])
@@ -229,12 +230,17 @@ def test_a_range_that_is_used_up_is_said(executor, leftovers):
     assert said["type"] == "fatal" and "Give a range of two or more" in said["message"]
 
 
-class FakeContext:
-    """Of a session whose executors are this process, and whose server answers as `answers` says."""
+class FakeContext(ConnectContext):
+    """A context whose executors are this process, and whose server answers as `answers` says."""
 
     def __init__(self, first, answers):
         self._first = first
         self._answers = answers
+        self.session = SimpleNamespace(
+            addTag=lambda tag: None,
+            registerProgressHandler=lambda handler: None,
+            removeProgressHandler=lambda handler: None,
+        )
 
     def run_on_executor(self, function, profile):
         return self._first
@@ -253,9 +259,13 @@ def remote(answers, first=None, lease=300):
         "keeper_port": 3,
         "certificate": "",
     }
-    settings = SimpleNamespace(connect_lease=lease, coordinator_port="0")
+    plan = SimpleNamespace(
+        profile=None,
+        request=SimpleNamespace(registration_timeout=BOUND_SECONDS),
+        settings=SimpleNamespace(connect_lease=lease, coordinator_port="0"),
+    )
     context = FakeContext(first or said, answers)
-    return Coordinator(START, lambda: None, lambda: RemoteCoordinator(context, settings))
+    return Coordinator(START, lambda: None, lambda: RemoteCoordinator(context, plan))
 
 
 def test_a_keeper_that_did_not_start_says_why():

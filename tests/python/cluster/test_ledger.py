@@ -52,6 +52,20 @@ def test_a_program_that_ends_early_is_warned_of(caplog):
     assert ledger.ended_early == []
 
 
+def test_a_node_counts_with_the_one_that_it_came_in_place_of():
+    ledger = Ledger()
+    ledger.begin_job(False)
+    ledger.count_job([(100, 0)])
+    before = [{"items_delivered": 30, "rows": 20}, {}]
+    ledger.update([{**node(0, items_delivered=80, rows=80), "metrics_before": before}])
+    assert ledger.lost == ledger.came_again == {"worker:0"}
+    assert ledger.complaint() is None
+    assert ledger.lines()[1:] == [
+        "ledger | worker:0: 110 rows delivered, 100 rows read by the program, 10 rows left unread, "
+        "lost, and another came in its place"
+    ]
+
+
 def test_rows_that_are_lost_or_doubled_are_complained_of():
     ledger = Ledger()
     ledger.begin_job(False)

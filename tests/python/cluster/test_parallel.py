@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from support.fake_spark import FakeSparkContext
+from support.spark.fake import FakeSparkContext
 from tensorflowonspark import TFParallel
 from tfos.errors import BadInputError, TfosError
 from tfos.spark import allocation, profiles, slots

@@ -16,6 +16,7 @@ import tfos
 from support.places import ROOT
 from support.waiting import wait_for
 from tfos.errors import BadInputError
+from tfos.keras.rates import OF_COLLECTIVES
 
 MONITORING = ROOT / "deploy/monitoring"
 #: tools/fetch_prometheus.sh puts it there; `make test` calls that.
@@ -78,6 +79,14 @@ def prometheus(tmp_path_factory, clusters):
 
 
 def train(ctx):
+    """Its nodes meet in some operations, and then read what they are fed, each at its own pace."""
+    import tensorflow as tf
+
+    from tfos import collective
+
+    for _ in range(3):
+        collective.all_reduce(tf.ones([1000]))
+        ctx.report(step=0)
     while not ctx.feed.should_stop():
         ctx.feed.next_batch(10)
         ctx.report(step=1, loss=0.5)
@@ -131,6 +140,6 @@ def test_a_directory_that_cannot_be_written_is_named_before_anything_starts(
 
 def test_the_board_asks_for_metrics_that_there_are():
     header = (ROOT / "src/control/messages/parts/metric_names.h").read_text()
-    known = set(re.findall(r'KnownMetric\{"(\w+)",', header)) | {"loss"}
+    known = set(re.findall(r'KnownMetric\{"(\w+)",', header)) | {"loss", *OF_COLLECTIVES.values()}
     asked = {name for _, text in expressions() for name in re.findall(r"tfos_node_(\w+)", text)}
     assert asked <= known and len(asked) > 8

@@ -9,7 +9,7 @@ import cloudpickle
 import pytest
 
 import tfos
-from support.fake_spark import FakeSparkContext, fake_session
+from support.spark.fake import FakeSparkContext, fake_session
 from tfos.cluster import launch, start
 from tfos.errors import BadInputError
 

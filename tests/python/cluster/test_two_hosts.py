@@ -20,7 +20,7 @@ from support.scripts.two_hosts_driver import OURS, ROWS
 #: For all its clusters, one after the other.
 BOUND_SECONDS = 600
 # The driver, a process of its own, starts Spark.
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(BOUND_SECONDS + 60)]
+pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.timeout(BOUND_SECONDS + 60)]
 _THEIRS = "10.213.77.2"
 _DRIVER = SCRIPTS / "two_hosts_driver.py"
 
@@ -59,6 +59,7 @@ def driven(other_host, tmp_path):
     return tmp_path
 
 
+@pytest.mark.failure("speculative task", "feeding")
 def test_rows_results_and_tensors_cross_hosts(driven):
     rows = pickle.loads((driven / "rows-0").read_bytes())
     assert sorted(n for _, n in rows) == list(range(ROWS))

@@ -20,7 +20,7 @@ from tfos.base import executable
 
 PROGRAM = SCRIPTS / "submitted_program.py"
 BOUND_SECONDS = 300
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(2 * BOUND_SECONDS)]
+pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.timeout(2 * BOUND_SECONDS)]
 _FINAL_STATES = ("FINISHED", "FAILED", "KILLED")
 
 

@@ -163,7 +163,6 @@ def test_run_passes_everything_under_its_new_name(started):
         driver_parameter_servers=True,
         registration_timeout=5,
         queues=("input", "extra"),
-        hold_port=True,
     )
     assert started.settings == {"slots_timeout": 5, "gpu_count_if_any": 1}
     assert cluster.queues == ["input", "extra"]
@@ -289,6 +288,20 @@ def test_the_program_travels_by_value():
     local = 5
     program = cloudpickle.loads(cloudpickle.dumps(TFSparkNode.Program(lambda args, ctx: local)))
     program(make_node())
+
+
+@pytest.mark.parametrize("released", [True, False])
+def test_the_programs_socket_is_the_nodes_unless_it_was_released(started, released):
+    TFCluster.run(
+        "sc", lambda args, ctx: sockets.append(ctx.tmp_socket), None, 1, release_port=released
+    )
+    sockets = []
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        node = make_node(port_socket=held)
+        internals.share_port(node)  # As a node does before it calls its program.
+        started.main(node)
+    assert sockets == [None if released else held]
 
 
 def test_tmp_socket_is_there_until_released():

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from support.programs.facade import describe_node, fail_in_helper, sum_rows
-from support.spark_errors import SPARK_ERRORS
+from support.spark.errors import SPARK_ERRORS
 from support.waiting import wait_for
 from tensorflowonspark.TFCluster import InputMode
 from tfos.errors import BadInputError, TfosError

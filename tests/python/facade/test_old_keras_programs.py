@@ -63,7 +63,7 @@ def train(args, ctx, batches):
             optimizer=tf.keras.optimizers.SGD(learning_rate=0.3),
             metrics=["accuracy"],
         )
-    # Of 640 rows, 90 %, as the nodes need not get equally many.
+    # 90 % of 640 rows, as the nodes need not get equally many.
     steps = int(640 / args.batch_size / ctx.num_workers * 0.9)
     callbacks = [
         tf.keras.callbacks.ModelCheckpoint(
@@ -226,6 +226,7 @@ def test_a_program_that_spark_feeds(spark, args, digits, by_value, leftovers):
     assert any(name.startswith("weights-0003") for name in os.listdir(args.model_dir))
 
 
+@pytest.mark.long
 def test_a_pipeline_then_instances_that_infer(spark, args, digits, by_value, tmp_path, leftovers):
     args.images = str(tmp_path / "tfr")
     dfutil.saveAsTFRecords(
@@ -259,6 +260,7 @@ def test_a_pipeline_then_instances_that_infer(spark, args, digits, by_value, tmp
     assert sum(label == prediction for label, prediction in answers) / len(answers) > 0.95
 
 
+@pytest.mark.long
 def test_a_program_that_reads_records_itself(spark, args, digits, by_value, tmp_path, leftovers):
     args.images = str(tmp_path / "tfr")
     dfutil.saveAsTFRecords(

@@ -9,6 +9,8 @@ import pytest
 
 from tensorflowonspark import TFCluster
 
+pytestmark = pytest.mark.long
+
 BOUND_SECONDS = 300
 
 #: A metastore of its own takes a session of its own.

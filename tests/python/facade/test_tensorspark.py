@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from support.places import ROOT
-from support.spark_errors import SPARK_ERRORS
+from support.spark.errors import SPARK_ERRORS
 from tensorspark.core import spark_session as sps
 from tensorspark.core import weight_combiner as comb
 from tfos.errors import BadInputError, TfosError
@@ -65,7 +65,7 @@ def test_changes_are_pushed_every_interval_and_at_the_end(spark, leftovers):
         batch_size=3,
     )
     for partitions, rows, pushes in ((1, 7, 2), (1, 12, 2), (2, 14, 4), (3, 2, 2)):
-        # So many batches in all; an empty partition has none.
+        # The batches of all partitions count; an empty partition has none.
         before = session.run(parameters)
         data = sc.parallelize([(1.0, 2.0)] * rows, partitions)
         spark_session.run(

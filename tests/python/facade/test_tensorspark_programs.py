@@ -56,6 +56,7 @@ spark_sess.close()
 """
 
 
+@pytest.mark.long
 def test_the_readmes_program_with_only_its_import_changed(tmp_path):
     (tmp_path / "program.py").write_text(README_PROGRAM)
     done = subprocess.run(
@@ -101,6 +102,7 @@ def write_digits(put):
         )
 
 
+@pytest.mark.long
 def test_its_example_in_a_shell_reads_what_was_put_to_hdfs(hdfs):
     files = WebHdfs(hdfs)
     files.make_directory("/data", owner="somebody")

@@ -1,4 +1,4 @@
-"""Fixtures of the feed's tests: nodes without Spark."""
+"""Fixtures of the feed's tests: nodes without Spark, and who feeds those with it."""
 
 from __future__ import annotations
 
@@ -30,3 +30,9 @@ def make_nodes(pool: ThreadPoolExecutor) -> Iterator[Any]:
     for nodes in made:
         for server in nodes.servers:
             server.close()
+
+
+@pytest.fixture(scope="module", params=["on", "off"])
+def feed_jvm(request: pytest.FixtureRequest) -> str:
+    """Whether the executors' JVMs feed, or Python workers."""
+    return request.param

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import types as sql
 
 from support.feed_nodes import Nodes, datafeed
-from support.programs import nodes as programs
-from support.sql_types import RESULT_TYPES
+from support.programs.answers import ANSWERS
+from support.spark.sql_types import RESULT_TYPES
 from tfos.errors import BadInputError
 from tfos.feed.frames import _result_fields
 from tfos.feed.results import ResultAssembler, sql_name
@@ -96,7 +96,7 @@ FORMS = {
     [(schema, answer) for schema, (answers, _) in FORMS.items() for answer in answers],
 )
 def test_every_form_of_results(spark, schema, answer):
-    results = answered(schema, programs.ANSWERS[answer])
+    results = answered(schema, ANSWERS[answer])
     assert results.column_names == sql.DataType.fromDDL(schema).names
     assert [tuple(row.values()) for row in results.to_pylist()] == [
         FORMS[schema][1](n) for n in range(ROWS)
@@ -109,7 +109,7 @@ def test_every_form_of_results(spark, schema, answer):
     ids=[f"{declared} of {answer}" for declared, answer, _ in RESULT_TYPES],
 )
 def test_every_type_of_results(spark, declared, answer, expected):
-    results = answered(f"value {declared}", programs.ANSWERS[answer])
+    results = answered(f"value {declared}", ANSWERS[answer])
     assert (
         sql_name(results.schema.types[0]).replace("decimal128", "decimal").replace(", ", ",")
         == declared
@@ -173,23 +173,23 @@ MISFITS = [
 )
 def test_results_that_do_not_fit_the_schema(spark, answer, schema, said):
     with pytest.raises(BadInputError) as refused:
-        answered(schema, programs.ANSWERS[answer], 10)
+        answered(schema, ANSWERS[answer], 10)
     assert str(refused.value).startswith("inference, partition 0: ")
     assert said in str(refused.value)
 
 
 def test_nulls_where_the_schema_allows_none(spark):
     strict = sql.StructType([sql.StructField("value", sql.LongType(), nullable=False)])
-    assert answered(strict, programs.ANSWERS["values"]).num_rows == ROWS
+    assert answered(strict, ANSWERS["values"]).num_rows == ROWS
     with pytest.raises(
         BadInputError,
         match="partition 0: column value: expected bigint, and the "
         "results hold a null for row 7, where the schema",
     ):
-        answered(strict, programs.ANSWERS["one null"], batch=5)
+        answered(strict, ANSWERS["one null"], batch=5)
     strict = sql.StructType([sql.StructField("value", sql.ArrayType(sql.LongType(), False))])
     with pytest.raises(BadInputError, match="column value: .* a null in an array, where"):
-        answered(strict, programs.ANSWERS["null in an array"])
+        answered(strict, ANSWERS["null in an array"])
 
 
 @pytest.mark.parametrize("batch", [1, 7, 1000])
@@ -198,7 +198,7 @@ def test_keys_stay_beside_their_results(spark, batch):
     rows = 300
     keys = pa.table({"k": list(range(rows)), "t": [str(n) for n in range(rows)]})
     for answer in ["values", "array", "now and then None"]:
-        table = answered("n long", programs.ANSWERS[answer], rows, batch, keys)
+        table = answered("n long", ANSWERS[answer], rows, batch, keys)
         assert table.column_names == ["k", "t", "n"]
         assert table["k"].to_pylist() == list(range(rows))
         assert all(n in (k, None) for k, n in zip(table["k"].to_pylist(), table["n"].to_pylist()))

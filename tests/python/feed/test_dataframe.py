@@ -1,10 +1,9 @@
-"""DataFrames by either feeder: every SQL type as it arrives in a node, and what is refused; and RDDs
-that Spark holds pickled, which either feeder passes on."""
+"""DataFrames by either feeder: every SQL type as it arrives in a node, and what is refused."""
 
 from __future__ import annotations
 
+import itertools
 import os
-import pathlib
 import pickle
 import re
 import threading
@@ -14,15 +13,15 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from pyspark.serializers import BatchedSerializer, CPickleSerializer
 from pyspark.sql import types as sql
 
 import tfos
 from support.comparing import assert_same
 from support.programs import nodes as programs
-from support.sql_types import TYPES
+from support.spark.sql_types import TYPES
 from support.waiting import BOUND_SECONDS, wait_for
 from tfos.errors import BadInputError
+from tfos.feed import shuffling
 from tfos.feed.frames import check_schema
 
 ROWS = 40
@@ -57,12 +56,6 @@ def error_of(function, *arguments):
     return None
 
 
-@pytest.fixture(scope="module", params=["on", "off"])
-def feed_jvm(request):
-    """Whether the executors' JVMs feed, or Python workers."""
-    return request.param
-
-
 @pytest.fixture(scope="module")
 def store(spark, tmp_path_factory, feed_jvm):
     store = Store(spark, tmp_path_factory.mktemp("rows"), feed_jvm)
@@ -77,14 +70,6 @@ def typed_rows(spark, store):
     frame = spark.range(ROWS, numPartitions=2).selectExpr("id", *columns)
     store.cluster.train(frame, decimals="float64")
     return store.rows(ROWS)
-
-
-def collected(directory):
-    return [
-        row
-        for path in sorted(pathlib.Path(directory).glob("rows-*"))
-        for row in pickle.loads(path.read_bytes())
-    ]
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -133,7 +118,7 @@ def test_every_row_once_however_it_is_partitioned(spark, tmp_path, feed_jvm):
     ) as cluster:
         cluster.train(frame)
         ledger = cluster.ledger()
-    rows = collected(tmp_path)
+    rows = programs.all_rows_of(tmp_path)
     assert sorted(row.id for row in rows) == list(range(25_000))
     for row in rows[::997]:
         assert row.x == row.id and row.pair.tolist() == [row.id, row.id + 1]
@@ -153,6 +138,18 @@ def test_another_order_in_each_epoch(spark, store):
     rows = [int(row.number) for row in store.rows(100)]
     assert sorted(rows[:50]) == sorted(rows[50:]) == list(range(50))
     assert len({tuple(rows[:50]), tuple(rows[50:]), tuple(range(50))}) == 3
+
+
+def test_equal_rows_are_among_the_others_in_another_order(spark):
+    frame = spark.range(2000, numPartitions=2).selectExpr("id % 7 AS number")
+    shuffled = shuffling.shuffled_frame(frame, 1, 2)
+    partitions = [[row.number for row in part] for part in shuffled.rdd.glom().collect()]
+    assert Counter(itertools.chain(*partitions)) == Counter(number % 7 for number in range(2000))
+    for part in filter(None, partitions):
+        longest = max(len(list(run)) for _, run in itertools.groupby(part))
+        assert longest < 60, "by chance alone: two values in turn are rarely this long the same"
+    again = shuffling.shuffled_frame(frame.repartition(5), 1, 2).rdd.glom().collect()
+    assert [[row.number for row in part] for part in again] == partitions, "a function of the rows"
 
 
 def test_a_frame_that_was_cached_after_it_ran_is_read_from_there(spark, store):
@@ -189,7 +186,14 @@ def test_a_row_larger_than_a_region(spark, store):
     assert sorted(len(row.image) for row in store.rows(2)) == [1, 35_000_000]
 
 
-def test_a_retried_task_feeds_no_row_twice(spark, tmp_path, feed_jvm):
+@pytest.mark.parametrize(
+    "cache",
+    [
+        pytest.param(None, marks=pytest.mark.failure("task retry", "feeding")),
+        pytest.param("memory", marks=pytest.mark.failure("task retry", "caching")),
+    ],
+)
+def test_a_retried_task_feeds_no_row_twice(spark, tmp_path, feed_jvm, cache):
     batches, batch_rows = 300, 100
     fed = str(tmp_path / "fed")
 
@@ -221,10 +225,11 @@ def test_a_retried_task_feeds_no_row_twice(spark, tmp_path, feed_jvm):
             args=arguments,
             feed_jvm=feed_jvm,
         ) as cluster:
-            cluster.train(frame)
+            cluster.train(frame, epochs=2 if cache else 1, cache=cache)
     finally:
         spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
-    assert [row.id for row in collected(tmp_path)] == list(range(batches * batch_rows))
+    once = list(range(batches * batch_rows))
+    assert [row.id for row in programs.all_rows_of(tmp_path)] == (2 * once if cache else once)
 
 
 def test_a_null_is_an_error_that_names_column_and_row(spark, store, feed_jvm):
@@ -300,46 +305,6 @@ def test_a_killed_task_stops_waiting_for_room(spark, tmp_path, feed_jvm):
             "the killed task to end",
         )
         leave.touch()
-
-
-def test_rdds_that_spark_holds_pickled(spark, tmp_path, feed_jvm, caplog):
-    caplog.set_level("INFO", "tfos.cluster.feed")
-    sc = spark.sparkContext
-    text = sc.parallelize([(n, "x" * n) for n in range(1000)], 3)
-    cached = sc.parallelize(range(500), 2).map(lambda n: {"n": n, "large": None}).cache()
-    arguments = {"dir": str(tmp_path), "batch": 7}
-    with tfos.run(
-        spark, programs.collect_rows, nodes=2, args=arguments, feed_jvm=feed_jvm, feed_chunk=1 << 10
-    ) as cluster:  # many chunks, each with a batch or two
-        cluster.train(text, epochs=2)
-        cluster.train(cached)
-        by_jvm = "what Spark holds is fed by the executors' JVMs" in caplog.text
-        assert by_jvm == (feed_jvm == "on")
-        # Nobody has pickled this one yet.
-        cluster.train(sc.parallelize(range(1, 11), 2).map(lambda n: -n))
-    rows = collected(tmp_path)
-    assert sorted(row for row in rows if isinstance(row, int)) == list(range(-10, 0))
-    assert sorted(row["n"] for row in rows if isinstance(row, dict)) == list(range(500))
-    assert Counter(row for row in rows if isinstance(row, tuple)) == {
-        (n, "x" * n): 2 for n in range(1000)
-    }
-    cached.unpersist()
-
-
-def test_many_chunks_of_pickled_batches(spark, tmp_path, feed_jvm):
-    rows = [(n, bytes(2_000)) for n in range(400)]
-    batches = (
-        spark.sparkContext.parallelize(rows, 1)
-        ._reserialize(BatchedSerializer(CPickleSerializer(), 1))
-        .cache()
-    )
-    arguments = {"dir": str(tmp_path), "batch": 7}
-    with tfos.run(
-        spark, programs.collect_rows, nodes=1, args=arguments, feed_jvm=feed_jvm, feed_chunk=1 << 10
-    ) as cluster:
-        cluster.train(batches)
-    assert collected(tmp_path) == rows
-    batches.unpersist()
 
 
 REFUSED = {

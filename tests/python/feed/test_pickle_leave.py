@@ -14,7 +14,7 @@ import tfos
 from support.comparing import assert_same
 from support.feed_nodes import TIMEOUT, infer, read_all
 from support.programs import nodes as programs
-from support.spark_errors import SPARK_ERRORS
+from support.spark.errors import SPARK_ERRORS
 from tfos.errors import BadInputError, FeedError
 
 SETTING = "spark.tfos.feed.pickle=false"
@@ -159,7 +159,7 @@ def test_spark_feeds_columns(spark: Any, tmp_path: Any) -> None:
             spark, programs.collect_rows, nodes=2, args=arguments, feed_pickle=False
         ) as cluster:
             cluster.train(source)
-        seen = [row for path in directory.glob("rows-*") for row in pickle.loads(path.read_bytes())]
+        seen = programs.all_rows_of(directory)
         first = [row["id"] if isinstance(row, dict) else row[0] for row in seen]
         assert sorted(first) == list(range(100)), name
 
@@ -172,4 +172,4 @@ def test_spark_says_which_type_needs_a_pickle(spark: Any, tmp_path: Any) -> None
             spark, programs.collect_rows, nodes=1, args=arguments, feed_pickle=False
         ) as cluster:
             cluster.train(objects)
-    assert not [row for path in tmp_path.glob("rows-*") for row in pickle.loads(path.read_bytes())]
+    assert not programs.all_rows_of(tmp_path)

@@ -78,12 +78,14 @@ def feed_frame_by_python(spark, plan, rows):
 FEEDS = [feed_rows, feed_odd_rows, feed_pickled, feed_frame_by_jvm, feed_frame_by_python]
 
 
+@pytest.mark.failure("task retry", "feeding")
 @pytest.mark.parametrize("feed", FEEDS)
 def test_a_task_that_is_repeated_feeds_nothing_twice(spark, plan, feed):
     first = feed(spark, plan, range(ROWS))
     assert feed(spark, plan, range(ROWS)) == first
 
 
+@pytest.mark.failure("task retry", "feeding")
 @pytest.mark.parametrize("feed", FEEDS)
 def test_rows_that_come_in_another_order_are_found_out(spark, plan, feed):
     feed(spark, plan, range(ROWS))

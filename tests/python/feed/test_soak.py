@@ -7,6 +7,8 @@ import pytest
 
 from support.places import ROOT
 
+pytestmark = pytest.mark.long
+
 SOAK = ROOT / "bench" / "feed" / "soak.py"
 #: It feeds for half a minute, and for nine epochs however long they take.
 BOUND_SECONDS = 600

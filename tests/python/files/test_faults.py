@@ -132,8 +132,8 @@ def run_job(uri, overwrite=False):
         raise
 
 
-# Of a task: its file, then its index and the renaming of that. Three of those come before the six
-# of the commit.
+# Steps of a task: its file, then its index and the renaming of that. Three of those come before
+# the six of the commit.
 @pytest.mark.parametrize(
     ("operation", "number"),
     [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.fake_spark import FakeSparkContext
+from support.spark.fake import FakeSparkContext
 from tfos.files import paths
 
 

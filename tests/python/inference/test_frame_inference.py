@@ -13,9 +13,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as sql
 
 import tfos
+from support.programs import answers
 from support.programs import nodes as programs
-from support.spark_errors import SPARK_ERRORS
-from support.sql_types import RESULT_TYPES, TYPES
+from support.spark.errors import SPARK_ERRORS
+from support.spark.sql_types import RESULT_TYPES, TYPES
 from tfos.errors import BadInputError, NodeFailedError
 
 ROWS = 40
@@ -24,7 +25,7 @@ ROWS = 40
 @pytest.fixture(scope="module")
 def answering(spark):
     """Two nodes that answer as rows say."""
-    with tfos.run(spark, programs.answer, nodes=2, args={"batch": 7}) as cluster:
+    with tfos.run(spark, answers.answer, nodes=2, args={"batch": 7}) as cluster:
         yield cluster
 
 
@@ -193,6 +194,7 @@ def test_a_query_with_a_shuffle(spark, answering):
     assert [(row.k, row.n) for row in rows] == [(n, n) for n in range(1000)]
 
 
+@pytest.mark.failure("task retry", "inference")
 def test_a_retried_task_gets_its_results(spark, answering, tmp_path):
     marker = str(tmp_path / "failed")
 
@@ -235,7 +237,7 @@ def test_the_cluster_goes_on_after_results_that_did_not_fit(spark, answering):
     "program, said",
     [
         (programs.leave_a_row_unanswered, "unfinished: it took 10 of its rows and gave 9 results"),
-        (programs.answer, "11 results for 10 unanswered rows .partition 0"),
+        (answers.answer, "11 results for 10 unanswered rows .partition 0"),
     ],
 )
 def test_another_number_of_results_than_rows_fails(spark, program, said):
@@ -271,10 +273,10 @@ REFUSED = [
     ),
     ({"schema": "a array<struct<b:int>>"}, "column a is array<struct<b:int>>: declare a number"),
     ({"schema": "a interval day"}, "column a is interval day: declare a number"),
-    ({"schema": "a int, b int, a int"}, "column a would be there twice"),
-    ({"schema": "id int", "keys": ["id"]}, "column id would be there twice"),
+    ({"schema": "a int, b int, a int"}, "column a would appear twice"),
+    ({"schema": "id int", "keys": ["id"]}, "column id would appear twice"),
     ({"schema": "n int", "keys": ["ID"]}, "keys names 'ID', and the DataFrame has the columns id,"),
-    ({"schema": "n int", "keys": ["id", "id"]}, "column id would be there twice"),
+    ({"schema": "n int", "keys": ["id", "id"]}, "column id would appear twice"),
     ({"schema": "n int", "keys": ["twice"]}, "the DataFrame has 2 columns 'twice': rename"),
     (
         {"schema": "n int", "keys": ["months"]},
@@ -358,7 +360,7 @@ def test_columns_for_training(spark, tmp_path):
 
 @pytest.mark.parametrize("cached", [False, True], ids=["pipelined", "cached"])
 def test_columns_of_an_rdd(spark, echoing, cached):
-    """Of dicts and tuples, also as Spark has pickled them; results are dicts of NumPy values."""
+    """The rows are dicts and tuples, also pickled by Spark; results are dicts of NumPy values."""
     for make in (lambda n: {"other": None, "value": [n / 2, 1.0]}, lambda n: ([n / 2, 1.0], None)):
         rdd = spark.sparkContext.parallelize(range(100), 3).map(make)
         results = echoing.inference(rdd.cache() if cached else rdd).collect()

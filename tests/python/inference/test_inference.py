@@ -257,7 +257,7 @@ def test_columns_that_do_not_fit_are_all_listed(models):
     assert "The columns: word int32, n list of float32" in text
     with pytest.raises(BadInputError, match="no signature 'x'; it has 'other', 'serving_default'"):
         inference.Model(str(models / "text"), signature="x")
-    with pytest.raises(BadInputError, match="column word would be there twice"):
+    with pytest.raises(BadInputError, match="column word would appear twice"):
         model.on(
             pa.schema({"word": pa.string(), "pair": pa.list_(pa.int32())}),
             output_mapping={"upper": "word"},

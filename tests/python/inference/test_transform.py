@@ -10,8 +10,8 @@ import pytest
 from pyspark.ml.functions import array_to_vector
 from pyspark.sql import functions as F
 
-from support.fake_spark import fake_session
-from support.spark_errors import SPARK_ERRORS
+from support.spark.errors import SPARK_ERRORS
+from support.spark.fake import fake_session
 from tfos import inference
 from tfos.errors import BadInputError
 from tfos.inference import frames, jvm

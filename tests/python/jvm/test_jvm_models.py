@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 
 import tfos
 from support.jvm import strings, values
-from support.spark_errors import SPARK_ERRORS
+from support.spark.errors import SPARK_ERRORS
 from tfos import inference
 from tfos.errors import BadInputError
 
@@ -157,7 +157,7 @@ def test_what_does_not_fit_is_said_before_anything_runs(old, new, spark, models)
             new.ml.TensorFlowModel().setModelDir(str(models / "text")).setSignature("absent"), frame
         )
     twice = spark.createDataFrame([(1.0, 2.0, 3.0)], "x float, y float, difference float")
-    with pytest.raises(BadInputError, match="column difference would be there twice"):
+    with pytest.raises(BadInputError, match="column difference would appear twice"):
         run(new.ml.TensorFlowModel().setModelDir(str(models / "others")).setSignature("two"), twice)
 
 

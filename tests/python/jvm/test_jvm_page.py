@@ -59,6 +59,7 @@ def logits_in(directory):
     )
 
 
+@pytest.mark.long
 def test_the_java_program_of_the_page(java_example, page_data, numbers):
     # The driver's JVM of this process may be older than the program, and can't be given more classes.
     subprocess.run(
@@ -99,6 +100,7 @@ def test_the_inference_program(old, spark, page_data, numbers):
         old.Inference.run(spark._jsparkSession, strings(spark, ["--frob=1"]))
 
 
+@pytest.mark.long
 def test_the_scala_program_of_the_page_in_a_shell(page_data, numbers):
     program = page_data / "program.scala"
     program.write_text(f'val data = "{page_data}"\n{example("scala")}\nSystem.exit(0)\n')

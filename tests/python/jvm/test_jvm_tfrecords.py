@@ -11,7 +11,7 @@ from pyspark.ml.functions import array_to_vector
 from pyspark.sql import DataFrame, functions
 
 from support.jvm import values
-from support.spark_errors import SPARK_ERRORS
+from support.spark.errors import SPARK_ERRORS
 from tfos import records
 from tfos.errors import BadInputError
 from tfos.records import files as record_files

@@ -10,6 +10,8 @@ from support.programs import checkpoints as programs
 from support.two_nodes import Died, TwoNodes
 from tfos.errors import NodeFailedError
 
+pytestmark = pytest.mark.long
+
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
 THREE_EXECUTORS = "local-cluster[3,1,1024]"
 #: When all nodes are killed, and there are so many checkpoints of it.
@@ -71,3 +73,18 @@ def test_the_next_node_writes_when_the_chief_is_lost(spark_on, leftovers, tmp_pa
     assert chief is None
     assert len(second) == len(third)
     assert tfos.last_checkpoint(tmp_path)[1:] == (programs.EPOCHS, 0)
+
+
+def test_the_next_node_writes_when_the_chief_is_lost_after_another_came(
+    spark_on, leftovers, tmp_path
+):
+    (tmp_path / "lives").mkdir()
+    with tfos.run(
+        spark_on(THREE_EXECUTORS),
+        programs.lose_the_chief_after_another,
+        nodes=(2, 3),
+        args={"directory": str(tmp_path / "kept"), "dir": str(tmp_path / "lives")},
+        input_mode="tensorflow",
+    ) as cluster:
+        lives = cluster.wait(timeout=280)
+    assert lives[1:] == [0, 1]

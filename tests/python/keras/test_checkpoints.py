@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 import tfos
-from support.fake_spark import FakeSparkContext
 from support.files.checkpoints import checked, state_of
 from support.files.remote_files import names_in, read_bytes, write_bytes
 from support.places import IMPORT_PATHS, SCRIPTS
+from support.spark.fake import FakeSparkContext
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
 from tfos.files.local import LocalFiles
@@ -32,7 +32,7 @@ def written(directory, *numbers):
     return [files.write(state_of(number)).path for number in numbers]
 
 
-@pytest.mark.parametrize("kind", ["local", "hdfs", "viewfs", "faulty"])
+@pytest.mark.parametrize("kind", ["local", "hdfs", "viewfs", "faulty", "s3a"])
 def test_what_is_written_is_read(kind, empty_directory, request):
     if kind == "faulty":
         request.getfixturevalue("faulty")
@@ -75,7 +75,7 @@ def test_each_flipped_bit_is_found(tmp_path):
     assert checked(tmp_path).path == newest
 
 
-@pytest.mark.parametrize("kind", ["local", "hdfs"])
+@pytest.mark.parametrize("kind", ["local", "hdfs", "s3a"])
 def test_a_file_that_was_cut_or_is_gone_is_found(kind, empty_directory):
     directory = empty_directory(kind)
     before, newest = written(directory, 1, 2)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 
 import numpy as np
 import pytest
 
 import tfos
+from support.programs.lives import kill_after
 from tfos.errors import BadInputError, NodeFailedError
 
 THREE_EXECUTORS = "local-cluster[3,1,1024]"
@@ -71,12 +70,6 @@ def train_together(ctx):
     )
 
 
-def kill_after(spins):
-    for _ in range(spins):
-        pass
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def trained_on(batches_of_step):
     """The weights of one machine that is given these batches."""
     weights = np.random.default_rng(0).normal(size=(COLUMNS, 1)).astype(np.float32).astype(float)
@@ -98,8 +91,14 @@ def expected(ranks, victim, its_steps):
     )
 
 
+@pytest.mark.failure("node killed", "training")
 @pytest.mark.parametrize(
-    ("victim", "spins"), [(1, 0), (1, 20_000), (1, 200_000), (0, 50_000), (2, 100_000)]
+    ("victim", "spins"),
+    [(1, 0)]
+    + [
+        pytest.param(*case, marks=pytest.mark.long)
+        for case in [(1, 20_000), (1, 200_000), (0, 50_000), (2, 100_000)]
+    ],
 )
 def test_fit_goes_on_when_a_node_is_killed(spark_on, leftovers, victim, spins):
     spark = spark_on(THREE_EXECUTORS)
@@ -130,6 +129,7 @@ def test_fit_goes_on_when_a_node_is_killed(spark_on, leftovers, victim, spins):
     assert min(distances) < 1e-5, distances
 
 
+@pytest.mark.long
 def test_below_the_minimum_the_cluster_fails(spark_on, leftovers):
     args = {"victim": 1, "spins": 0}
     with pytest.raises(NodeFailedError, match="worker:1 .*(killed by signal 9|SIGKILL)"):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import pathlib
+import math
 import signal
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -14,6 +12,7 @@ import pytest
 import keras
 import tfos
 from support.programs import elastic as programs
+from support.programs.lives import begin_life, kill_after, say_it_joins, wait_for_those_who_join
 from support.two_nodes import TwoNodes
 from tfos.errors import BadInputError, NodeFailedError
 
@@ -23,8 +22,8 @@ TWO_EXECUTORS = "local-cluster[2,1,1024]"
 #: As many weights that a step takes long enough to be killed in.
 WEIGHTS = 20_000
 STEPS = 8
-#: A bound for a test that goes wrong; the nodes end when all are there.
-MOST_STEPS = 5000
+#: The nodes end when all are there.
+ANY_NUMBER = math.inf
 #: The step in which the victim is killed, from 0.
 KILLED_IN = 4
 
@@ -53,12 +52,14 @@ def train(ctx):
     count = tf.Variable(0, dtype=tf.int64)
     more = {"extra": 1} if args.get("differs") and life else {}
     begun_at = None
+    say_it_joins(ctx)
     with tfos.elastic.State(
         model=model, optimizer=optimizer, count=count, step=0, present=[], **more
     ) as state:
         begun_at = state.step
         while state.step < args["steps"] and not has_all_again(state.present, ctx.size):
-            time.sleep(args.get("pause", 0.0))  # So that they last until the other one is there.
+            if args["comes_again"] and state.step > KILLED_IN:
+                wait_for_those_who_join(ctx)
             if dies and state.step == KILLED_IN and args["moment"] == "in a step":
                 # At any moment of the step.
                 threading.Thread(target=kill_after, args=(args["spins"],)).start()
@@ -96,20 +97,6 @@ def has_all_again(present, size):
     return present[-1:] == [every] and any(mask != every for mask in present)
 
 
-def begin_life(ctx):
-    """How many processes this node has had before."""
-    lives = pathlib.Path(ctx.args["dir"])
-    life = len(list(lives.glob(f"{ctx.rank}-*")))
-    (lives / f"{ctx.rank}-{life}").touch()
-    return life
-
-
-def kill_after(spins):
-    for _ in range(spins):
-        pass
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def trained_alone(present):
     """The weights of a single process that makes these steps, each with the gradients of the nodes
     that were present."""
@@ -122,9 +109,10 @@ def trained_alone(present):
 
 
 def run(spark, tmp_path, nodes, victim, moment, spins=0, **options):
-    names = ("steps", "pause", "distribute", "differs", "raises")
+    names = ("steps", "distribute", "differs", "raises")
     args = {name: options.pop(name) for name in names if name in options}
     args |= {"victim": victim, "moment": moment, "spins": spins, "dir": str(tmp_path)}
+    args["comes_again"] = args["steps"] == ANY_NUMBER
     with tfos.run(
         spark, train, nodes=nodes, args=args, input_mode="tensorflow", **options
     ) as cluster:
@@ -143,6 +131,8 @@ def check(results, steps=None):
     return first["present"]
 
 
+@pytest.mark.failure("node killed", "training")
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("victim", "moment", "spins"),
     [
@@ -181,6 +171,7 @@ def test_the_others_go_on_with_the_step_that_they_are_in(
     assert np.array_equal(results[0]["weights"], trained_alone(present))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("nodes", "victim", "moment", "distribute"),
     [
@@ -198,8 +189,7 @@ def test_a_node_that_comes_again_has_the_state_of_the_others(
         nodes,
         victim,
         moment,
-        steps=MOST_STEPS,
-        pause=0.02,
+        steps=ANY_NUMBER,
         distribute=distribute,
     )
     present = check(results)
@@ -213,6 +203,7 @@ def test_a_node_that_comes_again_has_the_state_of_the_others(
         assert present.count(3) < 50
 
 
+@pytest.mark.long
 def test_an_error_of_the_program_is_not_tried_again(spark_on, leftovers, tmp_path):
     with pytest.raises(NodeFailedError, match="ValueError: a mistake of the program"):
         run(spark_on(TWO_EXECUTORS), tmp_path, (2, 2), -1, "never", steps=STEPS, raises=1)
@@ -229,8 +220,7 @@ def test_a_node_that_joins_with_another_state_is_an_error_that_says_so(
             (2, 2),
             1,
             "in a step",
-            steps=MOST_STEPS,
-            pause=0.02,
+            steps=ANY_NUMBER,
             differs=True,
         )
     assert "the value extra on worker:1" in str(failure.value)

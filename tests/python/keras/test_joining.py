@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import pathlib
 import signal
-import threading
-import time
 
 import numpy as np
-import psutil
 import pytest
 
 import tfos
-from support import waiting
+from support.executor_jvm import executor_of
+from support.programs.lives import begin_life, kill_after, say_it_joins, wait_for_those_who_join
+from support.spark.slots import slot_held
 from tfos.errors import NodeFailedError
 
 COLUMNS = 8
@@ -37,7 +34,6 @@ def train_together(ctx):
     def batches():
         random = np.random.default_rng(ctx.rank)
         for _ in range(STEPS):
-            time.sleep(0.02)  # So that thousands of epochs last until the others are there.
             features = random.normal(loc=3, size=(ROWS, COLUMNS)).astype(np.float32)
             yield features, features.sum(axis=1, keepdims=True)
 
@@ -49,6 +45,8 @@ def train_together(ctx):
         kept = True
 
         def on_epoch_begin(self, epoch, logs=None):
+            if epoch > 0:
+                wait_for_those_who_join(ctx)
             if self.first is None:
                 mean = model.get_layer("norm").moving_mean.numpy()
                 self.first = (epoch, int(model.optimizer.iterations), mean)
@@ -80,6 +78,7 @@ def train_together(ctx):
     )
     rate = keras.optimizers.schedules.ExponentialDecay(0.01, decay_steps=100, decay_rate=0.9)
     model.compile(ctx.distribute(keras.optimizers.Adam(rate)), "mse")
+    say_it_joins(ctx)
     if life == 1:
         die_while_joining(ctx)
     dataset = tf.data.Dataset.from_generator(
@@ -106,22 +105,11 @@ def train_together(ctx):
     }
 
 
-def begin_life(ctx):
-    """How many processes this node has had before."""
-    lives = pathlib.Path(ctx.args["dir"])
-    life = len(list(lives.glob(f"{ctx.rank}-*")))
-    (lives / f"{ctx.rank}-{life}").touch()
-    return life
-
-
 def die(ctx):
     if ctx.args.get("executor"):
-        # The JVM of this node's executor, which works in the same directory.
-        for process in psutil.process_iter(["name", "cwd"], ad_value=None):
-            if process.info["name"] == "java" and process.info["cwd"] == os.getcwd():
-                process.kill()
-                signal.pause()  # Its agent ends it.
-    os.kill(os.getpid(), signal.SIGKILL)
+        executor_of().kill()
+        signal.pause()  # Its agent ends it.
+    kill_after(0)
 
 
 def die_while_joining(ctx):
@@ -133,7 +121,7 @@ def die_while_joining(ctx):
         return
 
     def dead(*arguments):
-        os.kill(os.getpid(), signal.SIGKILL)
+        kill_after(0)
 
     if moment == "before it comes in":
         dead()
@@ -178,6 +166,8 @@ THREE_EXECUTORS = "local-cluster[3,1,1024]"
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
 
 
+@pytest.mark.failure("node killed", "training")
+@pytest.mark.long
 @pytest.mark.parametrize("victim", [1, 0])
 def test_a_killed_node_comes_again_with_the_weights_of_the_others(
     spark_on, leftovers, tmp_path, victim
@@ -185,6 +175,7 @@ def test_a_killed_node_comes_again_with_the_weights_of_the_others(
     run(spark_on(THREE_EXECUTORS), tmp_path, victim)
 
 
+@pytest.mark.long
 def test_a_chief_that_comes_again_reads_no_checkpoint(spark_on, leftovers, tmp_path):
     (tmp_path / "lives").mkdir()
     kept = str(tmp_path / "checkpoints")
@@ -192,15 +183,19 @@ def test_a_chief_that_comes_again_reads_no_checkpoint(spark_on, leftovers, tmp_p
     assert tfos.last_checkpoint(kept).epoch > LOOK_FROM
 
 
+@pytest.mark.failure("executor killed", "training")
+@pytest.mark.failure("task retry", "training")
 def test_a_node_comes_again_on_another_executor(spark_on, leftovers, tmp_path):
     run(spark_on(THREE_EXECUTORS), tmp_path, executor=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("moment", ["before it comes in", "come_in", "settle"])
 def test_a_node_that_dies_while_it_joins_is_done_without(spark_on, leftovers, tmp_path, moment):
     run(spark_on(THREE_EXECUTORS), tmp_path, lives=3, joiner_dies=moment)
 
 
+@pytest.mark.long
 def test_below_the_minimum_training_waits_for_another_node(spark_on, leftovers, tmp_path, capfd):
     run(spark_on(TWO_EXECUTORS), tmp_path, nodes=(2, 2))
     assert (
@@ -208,6 +203,7 @@ def test_below_the_minimum_training_waits_for_another_node(spark_on, leftovers, 
     )
 
 
+@pytest.mark.long
 def test_below_the_minimum_the_cluster_fails_after_a_while(spark_on, leftovers, tmp_path, capfd):
     arguments = {"victim": 1, "dir": str(tmp_path)}
     with pytest.raises(NodeFailedError, match="no other came within 1.0 s"):
@@ -225,33 +221,19 @@ def test_below_the_minimum_the_cluster_fails_after_a_while(spark_on, leftovers, 
     assert not [line for line in lines if line.startswith("failed:")]
 
 
-def wait_for(path):
-    def task(_):
-        while not path.exists():
-            time.sleep(0.1)
-        return []
-
-    return task
-
-
+@pytest.mark.long
 def test_a_cluster_begins_with_the_minimum_and_grows(spark_on, leftovers, tmp_path):
     spark = spark_on(TWO_EXECUTORS)
-    sc = spark.sparkContext
-    free = tmp_path / "free"
-
-    # Holds one of the two slots until the cluster has formed.
-    held = sc.parallelize([0], 1).mapPartitions(wait_for(free))
-    hold = threading.Thread(target=held.collect)
-    hold.start()
-    waiting.wait_for(sc.statusTracker().getActiveStageIds, "the task that holds a slot")
     arguments = {"victim": -1, "dir": str(tmp_path)}
-    with tfos.run(
-        spark, train_together, nodes=(1, 2), args=arguments, input_mode="tensorflow"
-    ) as cluster:
+    with (
+        slot_held(spark.sparkContext, tmp_path) as release,
+        tfos.run(
+            spark, train_together, nodes=(1, 2), args=arguments, input_mode="tensorflow"
+        ) as cluster,
+    ):
         assert sorted(node.state for node in cluster.status())[0] == "expected"
         late = next(node.node_id for node in cluster.status() if node.state == "expected")
-        free.touch()
-        hold.join()
+        release()
         results = cluster.wait(timeout=280)
     # When the other one has begun, this one's program may have been imported, too.
     check(results, late, 1, steps_before=1)

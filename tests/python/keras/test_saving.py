@@ -188,6 +188,7 @@ def test_a_directory_that_cannot_be_written_fails_before_the_first_step(tmp_path
     assert not begun
 
 
+@pytest.mark.failure("disk full", "training")
 def test_a_checkpoint_that_cannot_be_written_does_not_end_training(undisturbed, faulty):
     reported = []
     callback = Checkpoints(faulty.uri, None, 3, report=lambda **metrics: reported.append(metrics))
@@ -331,6 +332,7 @@ def test_what_cannot_be_is_refused(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.long
 def test_steps_per_execution_are_counted_as_steps(tmp_path):
     def of_two():
         model = compiled()

@@ -40,12 +40,20 @@ def test_each_node_draws_its_feed_beside_the_curves_of_keras(spark, tmp_path):
             assert max(value for _, value in drawn[f"node/{name}"]) > 0
         assert all(0 <= value <= 1.01 for _, value in drawn["node/share_waiting_for_rows"])
         assert min(value for _, value in drawn["node/share_feeders_waiting"]) >= 0
+        # Each step sums up the gradients of all nodes.
+        for name in ("share_in_collectives", "collective_bytes_per_second"):
+            assert max(value for _, value in drawn[f"node/{name}"]) > 0
+        waits = drawn["node/share_waiting_for_nodes"]
+        for (_, waited), (_, all_of_it) in zip(
+            waits, drawn["node/share_in_collectives"], strict=True
+        ):
+            assert 0 <= waited <= all_of_it <= 1.01
         steps = [step for step, _ in drawn["node/steps_per_second"]]
         assert len(steps) == 3 and steps == sorted(steps) and steps[0] > 0
 
 
 def test_long_epochs_are_drawn_within(tmp_path):
-    """Of a node without a feed; each look at the clock is ten seconds later."""
+    """The node has no feed; each look at the clock is ten seconds later."""
     seconds = iter(range(0, 100_000, 10))
     model = keras.Sequential([keras.layers.Input((1,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import tfos
-from support.fake_spark import FakeSparkContext, fake_session
+from support.spark.fake import FakeSparkContext, fake_session
 from tfos import ml
 
 
@@ -33,3 +33,41 @@ def test_columns_with_dots_are_columns(monkeypatch, tmp_path):
     with pytest.raises(Started):
         estimator._fit(frame)
     assert selected == ["`a.b`", "`c``d`", "`e`", "`label.of it`"]
+
+
+class Fed:
+    """A cluster that keeps how it was to be fed."""
+
+    def __init__(self):
+        self.options = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def train(self, frame, **options):
+        self.options = options
+        raise Started
+
+
+@pytest.mark.parametrize(
+    ("settings", "cache"), [({}, "memory"), ({"max_lost_nodes": 1}, None)], ids=["all", "some"]
+)
+def test_nothing_is_kept_in_nodes_that_may_be_lost(monkeypatch, tmp_path, settings, cache):
+    session = fake_session(FakeSparkContext(hadoop_conf={"fs.defaultFS": "file:///"}))
+    frame = SimpleNamespace(sparkSession=session, select=lambda *names: frame)
+    cluster = Fed()
+    monkeypatch.setattr(tfos, "run", lambda *arguments, **keywords: cluster)
+    estimator = ml.Estimator(
+        train=print,
+        settings=settings,
+        modelDir=str(tmp_path),
+        inputMapping={"x": "x"},
+        labelCol="y",
+        epochs=2,
+    )
+    with pytest.raises(Started):
+        estimator._fit(frame)
+    assert cluster.options["cache"] == cache

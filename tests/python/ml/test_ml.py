@@ -79,6 +79,7 @@ def test_a_keras_model_trains_and_runs_in_a_pipeline(spark, points, tmp_path, le
     assert evaluator.evaluate(again.transform(points)) == pytest.approx(error)
 
 
+@pytest.mark.long
 def test_a_search_finds_the_better_parameters(points, tmp_path, leftovers):
     estimator = tfos.ml.Estimator(
         build=ml_programs.build_line,
@@ -161,7 +162,7 @@ def test_what_does_not_fit_is_said_before_anything_runs(words, text_model):
         text_model.copy({text_model.inputMapping: {"map": "word", "pair": "pair"}}).transform(words)
     assert "input word: expected string[?], found column 'map'" in str(refused.value)
     assert "pair list of int64" in str(refused.value)
-    with pytest.raises(BadInputError, match="column word would be there twice"):
+    with pytest.raises(BadInputError, match="column word would appear twice"):
         text_model.copy(
             {text_model.outputMapping: {"upper": "word"}, text_model.binaryOutputs: []}
         ).transform(words)

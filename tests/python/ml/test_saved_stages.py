@@ -15,12 +15,12 @@ from pyspark.sql import DataFrame
 
 import tfos.errors
 import tfos.ml
-from support.spark_errors import SPARK_ERRORS
+from support.spark.errors import SPARK_ERRORS
 
 
 @pytest.fixture
 def model_dir(models, tmp_path):
-    """Of a copy of the Keras model that a test may remove."""
+    """The path of a copy of the Keras model that a test may remove."""
     return shutil.copytree(models / "keras", tmp_path / "model")
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import socket
 
+import pytest
+
 import mlflow
 import tfos
 from support.programs import mlflow as programs
 
 
+@pytest.mark.long
 def test_training_goes_on_and_each_side_warns_once(
     spark, store, tmp_path, monkeypatch, caplog, capfd
 ):

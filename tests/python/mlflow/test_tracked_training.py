@@ -12,6 +12,8 @@ import mlflow
 import tfos
 from support.programs import mlflow as programs
 
+pytestmark = pytest.mark.long
+
 
 def attempt(spark, rows, **arguments):
     tracking = tfos.mlflow.Tracking(interval=1.0)
@@ -80,6 +82,9 @@ def test_all_nodes_have_curves(tracked, store):
             )
             assert max(point.value for point in points) > 0
         assert f"{node}/loss" in metrics
+        shares = [metrics[f"{node}/share_{of}"] for of in ("waiting_for_nodes", "in_collectives")]
+        assert 0 <= shares[0] <= shares[1] <= 1
+        assert metrics[f"{node}/collective_bytes_per_second"] > 0
     assert not [name for name in metrics if name.endswith(("/items_delivered", "/feed_chunks"))]
 
 

@@ -5,21 +5,24 @@ from __future__ import annotations
 import functools
 import os
 import pickle
+import re
 import sys
 import types
 
 import numpy as np
 import pytest
+import requests
 
 import keras
 import mlflow
 import tfos
-from support.fake_spark import FakeSparkContext, fake_session
 from support.places import ROOT
+from support.spark.fake import FakeSparkContext, fake_session
 from tfos.errors import BadInputError
-from tfos.keras.rates import LEFT_OUT, RATES
+from tfos.keras.rates import LEFT_OUT, OF_COLLECTIVES, RATES
 from tfos.mlflow import chief, driver, model, nodes
 from tfos.mlflow.tracking import Target, Tracking, without_password
+from tfos.mlflow.writer import Writer
 
 
 def run(**arguments):
@@ -83,6 +86,35 @@ def test_an_address_is_shown_without_its_password(uri, shown):
     assert "word" not in repr(Target(uri, "a run", "0"))
 
 
+@pytest.mark.parametrize(
+    ("uri", "told"),
+    [
+        ("http://me:word@HOST.example/a", "http://me:word@host.example/a"),
+        ("http://me:wo%2frd@host", "http://me:wo%2Frd@host/"),
+        ("http://me:word@host", "http://me:word@host:80/api"),
+        ("http://me:wo%2frd@host", "no access with wo/rd"),
+        ("http://me:wo%2frd@host", "wo%2Frd was refused"),
+        ("http://me:wo!r~d@host", "wo%21r~d was refused"),
+        ("http://me:wo rd@host", "wo%20rd was refused"),
+        ("http://me:wo@rd@host", "http://me:wo@rd@host:80/"),
+        ("http://word@host", "http://word@host:80/"),
+        ("http://host/a?key=word", "url: /a/api?key=word"),
+        ("http://host", "redirected to http://you:word@elsewhere/"),
+    ],
+)
+def test_no_error_has_the_password_of_an_address(uri, told):
+    shown = Target(uri, "a run", "0").readable(OSError(told))
+    assert "***" in shown and not re.search("wo.{0,3}rd", shown)
+
+
+def test_an_address_as_requests_writes_it_has_no_password():
+    uri = "HTTP://me:wo%2frd@HOST:80"
+    written = requests.Request("GET", f"{uri}/api").prepare().url
+    assert uri not in written and "wo%2Frd" in written
+    shown = Target(uri, "a run", "0").readable(OSError(f"401 for {written}"))
+    assert shown == "OSError: 401 for http://***@host:80/api"
+
+
 def test_nodes_get_paths_that_do_not_depend_on_the_drivers_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert driver._for_other_processes("mlruns") == (tmp_path / "mlruns").as_uri()
@@ -128,11 +160,26 @@ def test_counters_become_rates_and_waits_shares():
     assert second[2] == ("worker_0/share_waiting_for_rows", 0.0, 7)
 
 
-def test_a_node_with_nothing_new_and_a_moment_have_no_rates():
-    meter = meter_at([0.0, 10.0, 20.0, 20.5])
+def test_what_grew_between_two_heartbeats_is_over_the_time_between_them():
+    """The heartbeats are 30 s apart, with a look every 10 s."""
+    meter = meter_at([0.0, 30.0, 40.0, 50.0, 60.0])
     meter.look([node(0, rows=100, loss=0.5)])
     assert meter.look([node(0, rows=100, loss=0.5)]) == []
+    assert meter.look([node(0, rows=100, loss=0.5)]) == []
+    assert meter.look([node(0, rows=400, loss=0.25)]) == [
+        ("worker_0/rows_per_second", 10.0, 0),
+        ("worker_0/loss", 0.25, 0),
+    ]
+
+
+def test_what_grew_in_a_moment_is_in_the_next_rate():
+    meter = meter_at([0.0, 10.0, 10.5, 20.0])
+    meter.look([node(0, rows=100, loss=0.5)])
     assert meter.look([node(0, rows=150, loss=0.25)]) == [("worker_0/loss", 0.25, 0)]
+    assert meter.look([node(0, rows=300, loss=0.125)]) == [
+        ("worker_0/rows_per_second", 20.0, 0),
+        ("worker_0/loss", 0.125, 0),
+    ]
 
 
 def test_a_process_that_has_ended_has_no_point_for_its_memory():
@@ -160,13 +207,25 @@ def test_a_metric_of_any_name_has_one_that_mlflow_takes(store, reported, logged)
     assert store.get_run(run.info.run_id).data.metrics == {point.name: 2.5}
 
 
+def test_a_metric_of_any_name_does_not_cost_the_epoch_its_others(store):
+    with mlflow.start_run() as run:
+        target = driver.begin(True)._target
+    writer = Writer(target, "chief:0")
+    said = chief.FitLogging(None, writer, target, 1)
+    said.on_epoch_end(0, {"loss": 0.5, "recall@5": 0.25, "f1(macro)": 0.75, "top-5 %": 1.0})
+    writer.close()
+    metrics = store.get_run(run.info.run_id).data.metrics
+    assert metrics == {"loss": 0.5, "recall_5": 0.25, "f1_macro_": 0.75, "top-5 _": 1.0}
+
+
 def test_each_metric_of_tfos_has_its_place_in_a_run():
     """test_metric_names.py has the table."""
     text = (ROOT / "src/control/messages/parts/metric_names.h").read_text()
     for name in RATES.keys() | LEFT_OUT:
         assert f'KnownMetric{{"{name}"' in text
     page = (ROOT / "docs/mlflow.md").read_text()
-    assert [name for name in RATES.values() if f"`{name}`" not in page] == []
+    rates = [*RATES.values(), *OF_COLLECTIVES.values()]
+    assert [name for name in rates if f"`{name}`" not in page] == []
 
 
 def test_signatures_name_several_inputs():

@@ -14,7 +14,7 @@ from support.programs import backends as programs
 from tfos.node import backends
 
 EPOCHS = 3
-#: Of the nodes; `make test-backends` names one without TensorFlow. Empty: that of the tests.
+#: The nodes' Python; `make test-backends` names one without TensorFlow. Empty: that of the tests.
 PYTHON = os.environ.get("TFOS_TESTS_PYTHON", "")
 
 

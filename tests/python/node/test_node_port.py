@@ -43,6 +43,15 @@ def test_a_server_listens_on_a_shared_port_and_takes_its_connections(node):
             socket.create_server(("", node.port))
 
 
+def test_a_shared_port_is_held_again(node):
+    internals.share_port(node)
+    internals.hold_port(node)
+    assert internals.port_socket(node).getsockname()[1] == node.port
+    internals.hold_port(node)
+    with pytest.raises(OSError, match="in use"):
+        socket.create_server(("", node.port))
+
+
 @pytest.mark.parametrize("share", [False, True])
 def test_a_released_port_is_free(node, share):
     if share:

@@ -97,6 +97,7 @@ def push_until_killed(server, key, pushed):
             pushed.set()
 
 
+@pytest.mark.failure("node killed", "parameter servers")
 def test_others_go_on_when_a_worker_is_killed(serving):
     process = serving()
     w = np.zeros(100_000, np.float32)
@@ -117,6 +118,8 @@ def test_others_go_on_when_a_worker_is_killed(serving):
         assert server.version >= before + 5
 
 
+@pytest.mark.failure("parameter server killed", "parameter servers")
+@pytest.mark.failure("out-of-memory kill", "parameter servers")
 def test_a_killed_server_is_named(serving):
     process = serving()
     w = np.zeros(10, np.float32)
@@ -130,6 +133,7 @@ def test_a_killed_server_is_named(serving):
         server.pull()
 
 
+@pytest.mark.failure("driver killed", "parameter servers")
 def test_the_server_ends_with_its_driver(leftovers):
     program = (
         "import os, signal\nfrom tfos.parameter_server.process import ParameterServerProcess\n"
@@ -183,7 +187,7 @@ def test_state_goes_on_with_another_number_of_servers(serving, tmp_path, caplog)
         server_of(second, again, restore=str(tmp_path / "state.npz"), **options) as server,
     ):
         assert server.version == 4
-    assert "state.npz was left alone: the servers have values already" in caplog.text
+    assert "state.npz was ignored: the servers have values already" in caplog.text
     with pytest.raises(BadInputError, match="not of these variables"):
         server_of(serving(), again, restore=str(tmp_path / "state.npz")).open()
 

@@ -51,9 +51,16 @@ def test_nodes_train_through_native_servers_and_another_cluster_goes_on(spark, t
     np.testing.assert_allclose(again["w"], [[1], [-2], [0.5], [3]], atol=0.2)
 
 
-def test_a_server_that_is_killed_ends_the_cluster_and_is_named(spark, leftovers):
+@pytest.mark.failure("parameter server killed", "parameter servers")
+@pytest.mark.failure("out-of-memory kill", "parameter servers")
+def test_a_server_that_is_not_to_come_again_ends_the_cluster_and_is_named(spark, leftovers):
     cluster = tfos.run(
-        spark, programs.push_for_ever, nodes=2, parameter_servers=1, input_mode="tensorflow"
+        spark,
+        programs.push_for_ever,
+        nodes=2,
+        parameter_servers=1,
+        input_mode="tensorflow",
+        late_nodes=False,
     )
     pushing = cluster._coordinator.wait(
         lambda: cluster.status()[1].metrics.get("pushed", 0) > 0, 120

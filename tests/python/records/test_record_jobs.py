@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime
 import os
 
+import pyarrow as pa
 import pytest
 
 import tfos
 from support.files.remote_files import visible_in
-from support.spark_errors import SPARK_ERRORS
+from support.spark.errors import SPARK_ERRORS
 from tfos.errors import BadInputError
-from tfos.records.spark import sessions
+from tfos.records.spark import jobs, sessions
 
 
 def frame_of(spark, count=100):
@@ -36,6 +37,28 @@ def test_what_is_written_is_read_back(spark, tmp_path):
     tfos.register(spark)
     by_format = spark.read.format("tfrecord").schema(frame.schema).load(path)
     assert rows_of(by_format) == rows_of(frame)
+
+
+def test_each_task_gets_its_own_partition_alone(spark, tmp_path):
+    class Partition:
+        def __init__(self, number):
+            self.number = number
+
+        def __setstate__(self, state):
+            vars(self).update(state)
+            with open(tmp_path / "arrived", "a") as file:
+                file.write(f"{self.number}\n")
+
+    class Reader:
+        def partitions(self):
+            return [Partition(number) for number in range(5)]
+
+        def read(self, partition):
+            yield pa.record_batch({"number": pa.array([partition.number], pa.int64())})
+
+    frame = jobs.load(spark, Reader(), "number long")
+    assert [row.number for row in frame.collect()] == [0, 1, 2, 3, 4]
+    assert sorted((tmp_path / "arrived").read_text().split()) == ["0", "1", "2", "3", "4"]
 
 
 def test_save_modes_are_those_of_spark(spark, tmp_path):

@@ -18,7 +18,7 @@ from pyspark.errors import AnalysisException
 import tfos
 from support.files.record_source import PYTHON_FORMAT, Source, ids
 from support.files.remote_files import names_in, visible_in
-from support.spark_errors import SPARK_ERRORS
+from support.spark.errors import SPARK_ERRORS
 from support.waiting import wait_for
 from tfos import records
 from tfos.base import executable
@@ -79,6 +79,7 @@ def test_every_mode_of_writing(source, session, root):
     assert names_in(path) == before
 
 
+@pytest.mark.long
 def test_directories_patterns_and_splitting(source, session, root):
     for day in (1, 2):
         records.write(f"{root}/day={day}/part", [pa.record_batch({"id": range(200_000)})])
@@ -118,6 +119,7 @@ def test_paths_without_a_scheme_are_of_the_default_file_system(source, session, 
     assert "_SUCCESS" in names_in(f"{hadoop.hdfs}/user/{paths.current_user()}/{name}")
 
 
+@pytest.mark.long
 def test_properties_of_the_session_reach_every_process(source, session, mounted_path, monkeypatch):
     path = f"{mounted_path}/out"
     source.save(session.range(3), path)
@@ -161,6 +163,7 @@ def test_schemes_of_the_session_reach_every_process(session_with_schemes, hdfs, 
     assert ids(session_with_schemes.read.format("tfrecord").load(f"{root}/out")) == [0, 1, 2]
 
 
+@pytest.mark.long
 def test_old_programs(session, root):
     from tensorflowonspark import dfutil
 
@@ -219,7 +222,7 @@ def test_nodes_read_their_shares(hadoop, root):
 
 
 def reading_threads():
-    """Of this process, those that read for a pass over a dataset."""
+    """The threads of this process that read for a pass over a dataset."""
     names = []
     for task in pathlib.Path("/proc/self/task").iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -319,6 +322,7 @@ def start_writing(source, frame, path, group):
     return thread, raised
 
 
+@pytest.mark.long
 def test_what_a_killed_task_wrote_is_not_counted(python_source, slow, root):
     path = f"{root}/out"
     thread, raised = start_writing(python_source, slow.frame, path, "killed")
@@ -337,6 +341,7 @@ def test_what_a_killed_task_wrote_is_not_counted(python_source, slow, root):
     assert ids(python_source.read(path, "id long")) == list(range(SLOW_ROWS))
 
 
+@pytest.mark.long
 def test_a_cancelled_job_leaves_nothing(python_source, session, slow, root):
     path = f"{root}/out"
     thread, raised = start_writing(python_source, slow.frame, path, "cancelled")

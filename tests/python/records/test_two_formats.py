@@ -72,12 +72,14 @@ def test_both_write_the_same_bytes(both, tmp_path, record_type, options):
 @pytest.mark.parametrize(
     "options",
     [
-        {"mode": "fast"},
+        {"mode": "Fast"},
         {"recordType": "Other"},
         {"compression": "lz4"},
         {"validation": "half"},
         {"sampleRecords": "0"},
-        {"inferStrings": "1"},
+        {"sampleRecords": "+5"},
+        {"sampleRecords": "9" * 20},
+        {"inferStrings": "Yes"},
         {"maxPartitionBytes": "x"},
         {"columnNameOfCorruptRecord": "x"},
         {"nonsense": "1", "other": "2"},
@@ -107,6 +109,8 @@ def test_both_take_options_in_any_case(both, path, options):
         {"index": "true", "compression": "gzip"},
         {"compressionLevel": "10"},
         {"compressionLevel": "-1"},
+        {"compressionLevel": "+5"},
+        {"compressionLevel": "9" * 20},
     ],
 )
 def test_both_refuse_options_for_writing_alike(both, tmp_path, options):

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import check_layers
-import draw_flows
+import flows
 import layers_java
 import layers_python
 from support.places import ROOT
@@ -95,11 +95,11 @@ def test_each_room_may_use_what_the_checks_allow():
 
 def test_the_pictures_are_what_the_script_draws_and_the_page_shows_them():
     subprocess.run([sys.executable, ROOT / "tools/pages/draw_flows.py", "--check"], check=True)
-    for picture in draw_flows.PICTURES:
+    for picture in flows.FLOWS:
         assert f"](images/{picture.name}.svg)" in PAGE
 
 
-@pytest.mark.parametrize("picture", draw_flows.PICTURES, ids=lambda picture: picture.name)
+@pytest.mark.parametrize("picture", flows.FLOWS, ids=lambda picture: picture.name)
 def test_each_room_of_a_picture_exists(picture):
     words = "\n".join(
         "\n".join((room.path, *room.notes)) for frame in picture.frames for room in frame.rooms

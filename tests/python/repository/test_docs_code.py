@@ -55,6 +55,7 @@ def test_a_page_tested_elsewhere_is():
         assert f'"{page}"' in (ROOT / "tests/python" / test).read_text()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("page", PAGES_THAT_RUN, ids=pages.name)
 def test_programs_run(page, spark, tmp_path, leftovers):

@@ -13,6 +13,7 @@ from generation_search import SIZES, search
 from generation_states import initial
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: "-".join(map(str, size)))
 def test_every_run_keeps_the_rules_and_ends(size):
     assert size.search() > 1000

@@ -9,11 +9,13 @@ import tempfile
 from support.places import ROOT
 
 NOBODY = 65534
+# What `make test` leaves for the commands that it runs. A `make` of a test would take itself for a
+# part of that one, and write into its table of steps.
+OF_THE_RUN = {"TFOS_STEPS", "MAKELEVEL", "MAKEFLAGS", "MFLAGS"}
 
 
 def run(*command, **options):
-    # The table of steps of a run of `make` that this one is part of is not this one's to write.
-    outside = {name: value for name, value in os.environ.items() if name != "TFOS_STEPS"}
+    outside = {name: value for name, value in os.environ.items() if name not in OF_THE_RUN}
     return subprocess.run(
         command,
         **{"capture_output": True, "text": True, "cwd": ROOT, "timeout": 60, "env": outside}
@@ -111,3 +113,9 @@ def test_the_demo_with_a_wheel_compiles_nothing():
     assert ".venv-demo/bin/python -m pip" in done.stdout and '"dist/some.whl"' in done.stdout
     without = run("make", "--dry-run", "demo")
     assert "install_wheel.sh" in without.stdout and ".venv-demo" not in without.stdout
+
+
+def test_a_wheel_that_is_not_there_is_named_before_anything_is_made(tmp_path):
+    done = run("make", "demo", f"WHEEL={tmp_path}/missing.whl")
+    assert done.returncode == 2 and done.stdout == ""
+    assert f"WHEEL={tmp_path}/missing.whl: there is no such file; `make dist`" in done.stderr

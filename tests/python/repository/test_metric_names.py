@@ -25,6 +25,7 @@ OTHERS = {
     "feed_bytes_per_second",  # of a run of MLflow
     "items_read",  # of the driver's activity
     "items_moved",
+    "metrics_before",  # of nodes that others came in place of
     "rows_a_second",
     "rows_per_second",
     "rows_read",  # of the ledger

@@ -21,7 +21,7 @@ from support.scripts.captured_driver import OURS, ROW, WEIGHT
 
 BOUND_SECONDS = 600
 # The driver, a process of its own, starts Spark.
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(BOUND_SECONDS + 60)]
+pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.timeout(BOUND_SECONDS + 60)]
 _THEIRS = "10.213.79.2"
 _DRIVER = SCRIPTS / "captured_driver.py"
 _PURPOSES = ("join", "feed", "tensors", "parameters", "ask", "read", "scrape", "steer")

@@ -12,6 +12,8 @@ import spark_cluster
 import tfos
 from support.programs import nodes as programs
 
+pytestmark = pytest.mark.long
+
 SECRET = secrets.token_hex(16)
 AUTHENTICATE = {"spark.authenticate": "true", "spark.authenticate.secret": SECRET}
 ENCRYPT = {"spark.network.crypto.enabled": "true"}

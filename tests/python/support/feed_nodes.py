@@ -10,7 +10,7 @@ from typing import Any
 from tfos import _native
 
 JOB = b"j" * 16
-#: Of a wait that is to come to its end, on the slowest machine.
+#: The time of a wait that is to come to its end, on the slowest machine.
 TIMEOUT = 120.0
 #: The input_mapping of rows of two columns.
 XY = {"a": "x", "b": "y"}

@@ -8,7 +8,7 @@ from spark_cluster import SparkCluster
 
 
 def workers_with_gpus(count: int, directory: pathlib.Path) -> SparkCluster:
-    """So many Workers of two cores and a GPU each, which take part in decommissioning."""
+    """`count` Workers of two cores and a GPU each, which take part in decommissioning."""
     script = directory / "discover"
     # Each Worker's GPU has a name of its own, as those of hosts would have.
     script.write_text('#!/bin/sh\necho "{\\"name\\":\\"gpu\\",\\"addresses\\":[\\"$PPID\\"]}"\n')

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import subprocess
+from collections.abc import Callable
 from typing import Any
 
-from support.waiting import BOUND_SECONDS
+import tfos as package
+from support.waiting import BOUND_SECONDS, wait_for
 from tfos.base import executable
 
 
@@ -32,8 +35,26 @@ def follow(*words: Any) -> subprocess.Popen[str]:
     )
 
 
+def start(
+    spark: Any,
+    program: Callable[[Any], Any],
+    folder: pathlib.Path,
+    input_mode: str = "tensorflow",
+    **settings: Any,
+) -> package.Cluster:
+    """Starts two nodes with a program that leaves files in ``folder``: support.programs.operate
+    has them."""
+    arguments = {"dir": str(folder)}
+    return package.run(spark, program, nodes=2, args=arguments, input_mode=input_mode, **settings)
+
+
+def wait_for_files(folder: pathlib.Path, name: str, nodes: int = 2) -> None:
+    """Until so many nodes have left a file of this name."""
+    wait_for(lambda: len(list(folder.glob(f"{name}-*"))) == nodes, f"files {name}")
+
+
 def pid_of(cluster: Any, name: str) -> int:
-    """Of a node's process."""
+    """The id of a node's process."""
     (node,) = [node for node in cluster.status() if node.name == name]
     assert node.pid
     os.kill(node.pid, 0)

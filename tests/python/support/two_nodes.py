@@ -108,6 +108,7 @@ def _context(rank: int, nodes: list[dict[str, Any]], token: str) -> Any:
 
 def _serve(rank: int, pipe: Any) -> None:
     from tfos import collective
+    from tfos.base import training_nodes
 
     while True:
         try:
@@ -129,7 +130,7 @@ def _serve(rank: int, pipe: Any) -> None:
                 }
                 for number, (job, port) in enumerate(zip(JOBS, ports, strict=True))
             ]
-            collective.use(nodes, rank, token, listener.fileno())
+            training_nodes.use(nodes, rank, token, listener.fileno())
             result, failure = None, ""
             try:
                 result = program(_context(rank, nodes, token), *arguments)

@@ -14,6 +14,8 @@ import pytest
 from support.files.webhdfs import WebHdfs
 from support.places import ROOT
 
+pytestmark = pytest.mark.long
+
 INSTALL = ROOT / "tools" / "install-component.sh"
 BOUND_SECONDS = 300
 USER = "hadoop"

@@ -8,6 +8,8 @@ import pytest
 
 from support.places import ROOT
 
+pytestmark = pytest.mark.long
+
 CONVERSION = ROOT / "examples/conversion"
 
 

@@ -40,6 +40,8 @@ ALONE = ("tensorspark_mnist.py", "--epochs", "1", "--port", "0")
 THREE_EXECUTORS = "local-cluster[3,1,1024]"
 ON_HDFS = "mnist_hdfs.py"
 DEMO = "mnist_spark.py"
+#: tests/python/walkthroughs/test_diagnosis.py runs it.
+FAULTY = "trouble.py"
 PARTS = {"digits.py", "spark_session.py"}
 BOUND_SECONDS = 480
 
@@ -57,6 +59,7 @@ def run_example(name, *arguments, **environment):
     return done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_example_alone(leftovers):
     run_example(*ALONE)
@@ -68,6 +71,7 @@ def three_executors(spark_on):
     return spark_on(THREE_EXECUTORS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", RUNS, ids=" ".join)
 def test_example(run, three_executors, run_program, leftovers):
     name, *arguments = run
@@ -76,10 +80,11 @@ def test_example(run, three_executors, run_program, leftovers):
 
 def test_every_example_is_run_here():
     programs = {path.name for path in EXAMPLES.glob("*.py")}
-    assert programs - PARTS == {ON_HDFS, DEMO, ALONE[0], *(run[0] for run in RUNS)}
+    assert programs - PARTS == {ON_HDFS, DEMO, FAULTY, ALONE[0], *(run[0] for run in RUNS)}
 
 
 # Four clusters, one after the other, take more than the usual bound on a busy machine.
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.timeout(BOUND_SECONDS + 120)
 def test_the_example_on_hdfs_leaves_all_of_it_there(hdfs, hadoop, leftovers):
@@ -115,6 +120,7 @@ def test_the_example_on_hdfs_leaves_all_of_it_there(hdfs, hadoop, leftovers):
     assert rows["tensorflow/predictions"] == rows["spark/predictions"] == rows["csv/test"] > 0
 
 
+@pytest.mark.long
 def test_the_demo_prints_dated_predictions(standalone_cluster, leftovers):
     printed = run_example(
         # Three partitions for two nodes: one node gets more rows than the other.

@@ -127,6 +127,7 @@ def test_all_processes_mean_the_same_directory(programs, monkeypatch, path, full
     assert programs.files.full_path(types.SimpleNamespace(_jsc=hadoop), path) == full
 
 
+@pytest.mark.long
 @pytest.mark.timeout(4 * BOUND_SECONDS)  # Four applications, one after the other.
 # Two cores for each task: one executor for each of two nodes, as the notes have CORES_PER_WORKER.
 def test_relative_paths_on_hdfs_with_two_cores_a_task(hdfs, tmp_path, leftovers):
@@ -179,6 +180,7 @@ def test_relative_paths_on_hdfs_with_two_cores_a_task(hdfs, tmp_path, leftovers)
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(2 * BOUND_SECONDS)
 def test_a_single_node_needs_no_parameter_server(tmp_path, leftovers):
     """The default of --cluster_size where nobody says a number."""

@@ -30,6 +30,7 @@ def test_digits_come_back_from_every_format(spark, tmp_path, kind):
 
 
 # The other steps, of the same programs, are those of test_component.py.
+@pytest.mark.long
 def test_the_standalone_walkthrough(standalone_cluster, tmp_path, leftovers):
     def submit(script, *arguments):
         files = ",".join(

@@ -12,9 +12,10 @@ import cloudpickle
 from pyspark.sql import types as sql
 
 from tfos.base.arrow import pa
-from tfos.records.spark.datasource import DataSourceReader, DataSourceWriter, InputPartition
+from tfos.records.spark.datasource import DataSourceReader, DataSourceWriter
 
 _MESSAGE = "message"
+_PARTITION = "partition"
 
 
 def save(frame: Any, writer: DataSourceWriter) -> None:
@@ -28,12 +29,16 @@ def save(frame: Any, writer: DataSourceWriter) -> None:
 
 
 def load(spark: Any, reader: DataSourceReader, schema: sql.StructType) -> Any:
-    """A lazy DataFrame of what a reader finds, a task for each of its partitions."""
-    partitions = list(reader.partitions())
+    """A lazy DataFrame of what a reader finds, a task for each of its partitions.
+
+    Each task gets its own partition alone, as a row: thousands of files have long lists.
+    """
+    partitions = [(cloudpickle.dumps(one),) for one in reader.partitions()]
     if not partitions:
         return spark.createDataFrame([], schema)
-    numbers = spark.range(0, len(partitions), 1, len(partitions))
-    return numbers.mapInArrow(_reads(reader, partitions), schema)
+    rows = spark.sparkContext.parallelize(partitions, len(partitions))
+    frame = spark.createDataFrame(rows, f"{_PARTITION} binary")
+    return frame.mapInArrow(_reads(reader), schema)
 
 
 # Spark takes functions only. What they have inside them travels to the tasks with them.
@@ -50,11 +55,11 @@ def _writes(
 
 
 def _reads(
-    reader: DataSourceReader, partitions: list[InputPartition]
+    reader: DataSourceReader,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from reader.read(partitions[number])
+            for partition in batch.column(0).to_pylist():
+                yield from reader.read(cloudpickle.loads(partition))
 
     return read

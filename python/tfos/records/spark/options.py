@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from tfos import _native
 from tfos.errors import BadInputError
 from tfos.records import listing
 from tfos.records.spark import types
@@ -56,9 +57,7 @@ class Plan(NamedTuple):
 
 def plan_reading(options: Mapping[str, str]) -> Plan:
     """The plan for what may be read; :class:`BadInputError` names what can't be."""
-    mode = options.get("mode", "failfast").lower()
-    if mode not in ("failfast", "dropmalformed", "permissive"):
-        raise BadInputError(f"mode {mode!r} is none of failfast, dropmalformed, permissive")
+    mode = _native.record_mode_named(options.get("mode", "failfast"))
     compression = options.get("compression")
     listing.compression_of("", compression)
     record_type = types.record_type_of(options.get("recordType", "Example"))
@@ -80,7 +79,7 @@ def paths_of(options: Mapping[str, str]) -> list[str]:
     return [options["path"]]
 
 
-def check_options(options: Any, known: set[str], action: str) -> None:
+def check_options(options: Mapping[str, str], known: set[str], action: str) -> None:
     unknown = sorted(name for name in options if name.lower() not in known)
     if unknown:
         raise BadInputError(
@@ -89,15 +88,16 @@ def check_options(options: Any, known: set[str], action: str) -> None:
         )
 
 
-def flag(options: Any, name: str, default: bool) -> bool:
-    value = options.get(name, str(default)).lower()
-    if value not in ("true", "false"):
-        raise BadInputError(f"{name}={value!r} is neither true nor false")
-    return value == "true"
+def flag(options: Mapping[str, str], name: str, default: bool) -> bool:
+    return _native.record_flag(name, options.get(name, str(default)))
 
 
-def integer(options: Any, name: str, default: int) -> int:
-    value = options.get(name, str(default))
-    if not value.isascii() or not value.isdigit() or (int(value) == 0 and default):
-        raise BadInputError(f"{name}={value!r} is not a positive number")
-    return int(value)
+def count(options: Mapping[str, str], name: str, default: int) -> int:
+    """At least 1."""
+    return _native.record_count(name, options[name]) if name in options else default
+
+
+def compression_level(options: Mapping[str, str]) -> int | None:
+    """From 0 to 9; None leaves it to zlib."""
+    given = options.get("compressionLevel")
+    return None if given is None else _native.compression_level(given)

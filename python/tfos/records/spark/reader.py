@@ -37,7 +37,11 @@ class FileParts(InputPartition):
 
 
 class TFRecordReader(DataSourceReader):
-    """Reads parts of files as record batches. Owner: Spark. Pickled from driver to tasks."""
+    """Reads parts of files as record batches. Owner: Spark.
+
+    Pickled from driver to tasks, without the parts of files: a task gets those that it reads as a
+    partition. So ``partitions`` works only in the process that has made the reader.
+    """
 
     def __init__(
         self,
@@ -52,6 +56,9 @@ class TFRecordReader(DataSourceReader):
         self._plan = plan
         self._tasks = tasks
         self._hadoop_environment = hadoop_environment
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_tasks"}
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for each task."""

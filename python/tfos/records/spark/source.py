@@ -29,8 +29,9 @@ from tfos.records.spark.options import (
     WRITE_OPTIONS,
     Plan,
     check_options,
+    compression_level,
+    count,
     flag,
-    integer,
     paths_of,
     plan_reading,
 )
@@ -44,7 +45,7 @@ class TFRecordSource(DataSource):
     """The format ``tfrecord``. Owner: Spark. See the module."""
 
     format_name = FORMAT
-    #: Of the session; of this host where it is not known.
+    #: Read from the session; this host's where it is not known.
     default_fs = "file://"
     working_dir = ""
     parallelism = 1
@@ -98,7 +99,7 @@ class TFRecordSource(DataSource):
         for file in files:
             directory_constants(file, schema)
         total = sum(file.size + listing.OPEN_COST_BYTES for file in files)
-        most = integer(self.options, "maxPartitionBytes", MAX_PARTITION_BYTES)
+        most = count(self.options, "maxPartitionBytes", MAX_PARTITION_BYTES)
         part_bytes = min(most, max(listing.OPEN_COST_BYTES, total // self.parallelism))
         parts = listing.split_files(files, part_bytes, plan.compression)
         return TFRecordReader(
@@ -115,12 +116,11 @@ class TFRecordSource(DataSource):
         types.check_schema(
             records_spark_writer.data_schema(schema, partition_by), record_type, "written"
         )
-        level = self.options.get("compressionLevel")
         layout = records_spark_writer.Layout(
             schema,
             record_type,
             compression=listing.compression_of("", self.options.get("compression")),
-            level=None if level is None else integer(self.options, "compressionLevel", 0),
+            level=compression_level(self.options),
             index=flag(self.options, "index", False),
             partition_by=partition_by,
         )
@@ -153,7 +153,7 @@ class TFRecordSource(DataSource):
             files,
             record_type=plan.record_type,
             compression=plan.compression,
-            sample=integer(self.options, "sampleRecords", record_files.SAMPLE_RECORDS),
+            sample=count(self.options, "sampleRecords", record_files.SAMPLE_RECORDS),
             strings=flag(self.options, "inferStrings", True),
             mode=plan.mode,
         )

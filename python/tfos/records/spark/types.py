@@ -107,7 +107,7 @@ def codec_schema(schema: sql.StructType, columns: list[str]) -> pa.Schema:
 
 
 def spark_schema(schema: pa.Schema) -> sql.StructType:
-    """Of what was inferred: every column may be null, as later records may lack it."""
+    """The inferred schema in Spark: every column may be null, as later records may lack it."""
     return sql.StructType(
         [sql.StructField(field.name, _spark_type(field.type)) for field in schema]
     )

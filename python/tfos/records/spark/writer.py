@@ -44,8 +44,7 @@ SUCCESS = "_SUCCESS"
 #: What becomes of a directory that has files already, by the names of Spark's save modes.
 IF_EXISTS = ("append", "overwrite", "error", "ignore")
 
-#: Of compression by zlib.
-_HIGHEST_LEVEL = 9
+#: The highest level of compression by zlib.
 
 
 @dataclass
@@ -60,7 +59,7 @@ class Written(WriterCommitMessage):
 class Layout:
     """What goes into the files of a job."""
 
-    #: Of the rows that Spark hands over.
+    #: The schema of the rows that Spark hands over.
     schema: sql.StructType
     record_type: str
     compression: str
@@ -80,12 +79,7 @@ def start(
     """
     if if_exists not in IF_EXISTS:
         raise BadInputError(f"ifExists={if_exists!r} is none of {', '.join(IF_EXISTS)}")
-    if layout.index and layout.compression:
-        raise BadInputError(
-            f"index goes with uncompressed files only, and these are {layout.compression}"
-        )
-    if layout.level is not None and layout.level > _HIGHEST_LEVEL:
-        raise BadInputError(f"compressionLevel='{layout.level}' is none of 0 to {_HIGHEST_LEVEL}")
+    _native.check_record_index(layout.index, layout.compression)
     access, path = access_for(directory)
     status = access.status(path)
     if status is not None and not status.is_directory:

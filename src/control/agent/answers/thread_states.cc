@@ -20,7 +20,7 @@ namespace tfos::control {
 namespace {
 
 constexpr std::size_t kMostThreads = 1000;
-// Of /proc/PID/task/TID/stat, counted from the state, which is field 0.
+// Fields of /proc/PID/task/TID/stat, counted from the state, which is field 0.
 constexpr int kUserTicks = 11;
 constexpr int kKernelTicks = 12;
 

@@ -1,8 +1,6 @@
 #include "control/agent/child/executor_log.h"
 
-#include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,20 +22,6 @@ constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
 
 }  // namespace
 
-Result<UniqueFd> OpenNonBlockingTwin(int fd) {
-  struct stat facts {};
-  if (::fstat(fd, &facts) < 0) return Status::FromErrno(errno, "look at a log's descriptor");
-  if (S_ISFIFO(facts.st_mode) || S_ISCHR(facts.st_mode)) {
-    const std::string path = fmt::format("/proc/self/fd/{}", fd);
-    UniqueFd twin(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-    if (twin.valid()) return twin;
-  }
-  // A file never blocks and must share its offset; a socket is written to with MSG_DONTWAIT.
-  UniqueFd twin(::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-  if (!twin.valid()) return Status::FromErrno(errno, "duplicate a log's descriptor");
-  return twin;
-}
-
 ExecutorLog::ExecutorLog(const asio::any_io_executor& executor, UniqueFd fd,
                          std::chrono::milliseconds patience)
     : executor_(executor), patience_(patience), fd_(executor, fd.Release()), room_(executor) {
@@ -45,20 +29,23 @@ ExecutorLog::ExecutorLog(const asio::any_io_executor& executor, UniqueFd fd,
 }
 
 asio::awaitable<void> ExecutorLog::Write(std::string_view lines) {
-  if (gone_) co_return;
-  pending_ += lines;
-  if (!draining_) {
-    draining_ = true;
-    Spawn(executor_, "write to the executor's log", Drain(), [this](const Status&) {
-      DropPending();
-      draining_ = false;
-      room_.Open();
-    });
-  }
-  if (pending_.size() <= kMaxPendingBytes) co_return;
+  Queue(lines);
+  if (gone_ || pending_.size() <= kMaxPendingBytes) co_return;
   room_.Reset();
   // Drain opens it in any case: it gives up after its own patience.
   co_await room_.Wait(Deadline::After(2 * patience_));
+}
+
+void ExecutorLog::Queue(std::string_view lines) {
+  if (gone_ || lines.empty()) return;
+  pending_ += lines;
+  if (draining_) return;
+  draining_ = true;
+  Spawn(executor_, "write to the executor's log", Drain(), [this](const Status&) {
+    DropPending();
+    draining_ = false;
+    room_.Open();
+  });
 }
 
 asio::awaitable<void> ExecutorLog::Flush(Deadline deadline) {

@@ -17,10 +17,6 @@
 
 namespace tfos::control {
 
-/// A descriptor for writing to what `fd` writes to without ever blocking, and without making `fd`'s
-/// other users non-blocking: for a pipe or terminal an open file of its own.
-Result<UniqueFd> OpenNonBlockingTwin(int fd);
-
 /// The executor's log: where the output of nodes goes, unchanged.
 ///
 /// Owner and lifetime: outlives the coroutines that write to it.
@@ -37,6 +33,9 @@ class ExecutorLog {
 
   /// Takes whole lines. Returns when there is room for more.
   boost::asio::awaitable<void> Write(std::string_view lines);
+
+  /// Takes whole lines without waiting for room. The caller must bound them.
+  void Queue(std::string_view lines);
 
   /// Waits until everything is written or dropped.
   boost::asio::awaitable<void> Flush(Deadline deadline);

@@ -15,6 +15,8 @@
 #include <string>
 #include <utility>
 
+#include "control/host/streams/non_blocking_twin.h"
+
 namespace tfos::control {
 namespace {
 
@@ -113,6 +115,7 @@ TEST_F(ExecutorLogTest, ASocketNeverBlocks) {
   }));
 }
 
+// Covers: disk full / feeding
 TEST_F(ExecutorLogTest, AFullDiskTakesLinesAgainOnceThereIsRoom) {
   writer_.Reset(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   ASSERT_TRUE(writer_.valid());

@@ -118,7 +118,10 @@ asio::awaitable<void> SupervisedChild::AwaitEnd() {
   kill_timer_.cancel();
   left_timer_.cancel();
   ended_.close();
-  co_await output_read_.Wait(Deadline::After(kOutputPatience));
+  // Named: GCC 12 takes a condition that awaits for unreachable.
+  const bool all_read = co_await output_read_.Wait(Deadline::After(kOutputPatience));
+  // The log's reader may be slow, and the child's last words say why it has ended.
+  if (!all_read) TakeWritten();
   End(*exit);
 }
 
@@ -127,33 +130,36 @@ asio::awaitable<void> SupervisedChild::PumpOutput() {
   while (true) {
     auto [error, got] = co_await output_.async_read_some(asio::buffer(buffer), kNoThrow);
     if (error) break;
-    co_await Take({buffer.data(), got});
+    const std::string lines = Take({buffer.data(), got});
+    co_await log_.Write(lines);
   }
-  if (!unfinished_.empty()) co_await Take("\n");
+  if (!unfinished_.empty()) {
+    const std::string lines = Take("\n");
+    co_await log_.Write(lines);
+  }
   output_read_.Open();
 }
 
-asio::awaitable<void> SupervisedChild::TakeWritten() {
+void SupervisedChild::TakeWritten() {
   // PumpOutput goes on where this ends. Bounded, as the child may go on writing.
   std::array<char, 65536> buffer;
   for (int round = 0; round < kMostRounds && output_.is_open(); ++round) {
     const ssize_t got = ::read(output_.native_handle(), buffer.data(), buffer.size());
-    if (got <= 0) co_return;
-    co_await Take({buffer.data(), static_cast<std::size_t>(got)});
+    if (got <= 0) return;
+    log_.Queue(Take({buffer.data(), static_cast<std::size_t>(got)}));
   }
 }
 
-asio::awaitable<void> SupervisedChild::Take(std::string_view bytes) {
+std::string SupervisedChild::Take(std::string_view bytes) {
   unfinished_ += bytes;
   std::size_t whole = unfinished_.rfind('\n') + 1;  // npos + 1 is 0
   if (unfinished_.size() - whole > kMaxUnfinishedLineBytes) whole = unfinished_.size();
-  if (whole == 0) co_return;
-  // Out of the member before anything else can run.
-  const std::string lines = unfinished_.substr(0, whole);
+  if (whole == 0) return {};
+  std::string lines = unfinished_.substr(0, whole);
   unfinished_.erase(0, whole);
   written_.Add(lines);
   if (on_output_) on_output_();
-  co_await log_.Write(lines);
+  return lines;
 }
 
 }  // namespace tfos::control

@@ -50,8 +50,9 @@ class SupervisedChild {
   /// shorten the grace, never lengthen it.
   void Stop(std::chrono::milliseconds grace);
 
-  /// Takes what the child has written so far into `written` and to the log.
-  boost::asio::awaitable<void> TakeWritten();
+  /// Takes what the child has written so far, up to 1 MiB, into `written` and to the log. Does not
+  /// wait for the log's reader.
+  void TakeWritten();
 
   /// Stops the child unless it has ended by itself within `patience`.
   void ExpectEnd(std::chrono::milliseconds patience, std::chrono::milliseconds grace);
@@ -62,7 +63,8 @@ class SupervisedChild {
 
   boost::asio::awaitable<void> AwaitEnd();
   boost::asio::awaitable<void> PumpOutput();
-  boost::asio::awaitable<void> Take(std::string_view bytes);
+  /// Takes them into `written`. Returns the lines that they end, for the log.
+  std::string Take(std::string_view bytes);
   void KillAt(boost::asio::steady_timer::time_point moment);
   void Kill();
   /// Tells the end, once.

@@ -48,6 +48,7 @@ TEST_F(SupervisedChildTest, AChildThatIsKilledHasEnded) {
   EXPECT_TRUE(child_->ended());
 }
 
+// Covers: node frozen / shutdown
 TEST_F(SupervisedChildTest, AChildThatCannotBeKilledIsLeftBehind) {
   Start(milliseconds(100));
   // Its tracer holds it up in the middle of its end, where no signal reaches it, as a device does

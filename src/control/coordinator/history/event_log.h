@@ -30,7 +30,7 @@ class EventLog {
 
   /// A list of JSON: the events from number `from` on, the oldest first. They count from 0.
   std::string Json(std::int64_t from) const;
-  /// Of all events there were.
+  /// The number of all events there were.
   std::int64_t count() const { return forgotten_ + static_cast<std::int64_t>(events_.size()); }
 
  private:

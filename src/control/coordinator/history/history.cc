@@ -71,7 +71,7 @@ std::vector<float> Rates(const std::vector<milliseconds>& times, const std::vect
   return rates;
 }
 
-/// Of all nodes that report a name, at each moment.
+/// The sum, mean and extremes of all nodes that report a name, at each moment.
 struct Spread {
   explicit Spread(std::size_t moments)
       : sum(moments, kUnknown), mean(sum), least(sum), most(sum), count(moments) {}
@@ -112,8 +112,12 @@ void History::Update(int node_id, const Metrics& metrics) {
   if (node >= nodes_ || ended_[node]) return;
   for (const auto& [name, value] : metrics) {
     const std::optional<float> number = NumberOf(value);
-    if (!number.has_value()) continue;
     auto known = number_of_.find(name);
+    if (!number.has_value()) {
+      // A loss that isn't a number any more must not stay at its last one.
+      if (known != number_of_.end()) names_[known->second].latest[node] = kUnknown;
+      continue;
+    }
     if (known == number_of_.end()) {
       const KnownMetric* const metric = FindKnownMetric(name);
       if (names_.size() == kMostNames || (metric != nullptr && !metric->has_curve)) continue;

@@ -103,6 +103,20 @@ std::string DoingOf(const Nodes& nodes) {
   return fmt::format("{} of {} nodes: {}", most->second, nodes.size(), most->first);
 }
 
+/// "nan on worker:1", "nan on 3 of 4 nodes"; empty if each loss is a number.
+std::string BadLossAmong(const Nodes& nodes) {
+  std::size_t count = 0;
+  const NodeView* first = nullptr;
+  for (const NodeView& node : nodes) {
+    if (BadLossOf(*node.metrics).empty()) continue;
+    if (count++ == 0) first = &node;
+  }
+  if (first == nullptr) return "";
+  const std::string_view loss = BadLossOf(*first->metrics);
+  if (count > 1) return fmt::format("{} on {} of {} nodes", loss, count, nodes.size());
+  return fmt::format("{} on {}:{}", loss, first->info->job_name, first->info->task_index);
+}
+
 std::string WhoWaits(const Nodes& telling, const History& history, const Activity& activity) {
   // What one that stands still holds up says nothing about the others, nor about Spark.
   const bool stands_still = std::ranges::any_of(
@@ -117,6 +131,15 @@ std::string WhoWaits(const Nodes& telling, const History& history, const Activit
 }
 
 }  // namespace
+
+std::string_view BadLossOf(const Metrics& metrics) {
+  const auto found = metrics.find("loss");
+  if (found == metrics.end()) return "";
+  // JSON has no numbers for these, so nodes send Python's words for them.
+  const auto* text = std::get_if<std::string>(&found->second);
+  const bool bad = text != nullptr && (*text == "nan" || *text == "inf" || *text == "-inf");
+  return bad ? std::string_view(*text) : std::string_view();
+}
 
 RunMeter::Share RunMeter::ShareOf(const Nodes& training, const Nodes& telling,
                                   const Activity& activity) {
@@ -165,7 +188,8 @@ RunProgress RunMeter::Measure(const Nodes& nodes, const History& history, const 
     progress.epoch = EpochOf(share, activity);
     progress.epochs = activity.epochs;
   }
-  progress.loss = Mean(NumbersOf(telling, "loss"));
+  progress.bad_loss = BadLossAmong(telling);
+  if (progress.bad_loss.empty()) progress.loss = Mean(NumbersOf(telling, "loss"));
   if (std::exchange(source_, share.source) != share.source) share_ = ShareMeter();
   share_.Take(share.done, now);
   const bool over =

@@ -4,15 +4,21 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "control/coordinator/history/history.h"
 #include "control/coordinator/history/share_meter.h"
 #include "control/messages/driver_messages.h"
+#include "control/messages/parts/metrics.h"
 #include "control/messages/progress/node_view.h"
 #include "control/messages/progress/run_progress.h"
 
 namespace tfos::control {
+
+/// What a node's loss is if it isn't a finite number: "nan", "inf" or "-inf". Else empty.
+/// Threads: a pure function.
+std::string_view BadLossOf(const Metrics& metrics);
 
 /// How far the training of all nodes has come: the one source of the driver's progress line, of
 /// `tfos top`, and of the page.

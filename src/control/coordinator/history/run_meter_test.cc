@@ -174,6 +174,19 @@ TEST_F(RunMeterTest, TheEndIsThatOfTheNodesThatCameToIt) {
   EXPECT_EQ(Look().text, "step 9, 100 %");
 }
 
+TEST_F(RunMeterTest, ALossThatIsNoNumberHidesBehindNoMean) {
+  nodes_[1].job_name = nodes_[2].job_name = "worker";
+  nodes_[2].task_index = 1;
+  metrics_[1] = {{"loss", 0.5}};
+  metrics_[2] = {{"loss", std::string("nan")}};
+  EXPECT_EQ(Look().text, "loss nan on worker:1");
+  EXPECT_FALSE(Look().loss.has_value());
+  metrics_[1] = {{"loss", std::string("-inf")}};
+  EXPECT_EQ(Look().text, "loss -inf on 2 of 2 nodes");
+  metrics_[1] = metrics_[2] = {{"loss", 0.5}};
+  EXPECT_EQ(Look().text, "loss 0.5000");
+}
+
 TEST_F(RunMeterTest, WhatIsNoNumberCountsNothing) {
   metrics_[1] = {{"progress", std::string("half")},
                  {"epoch", 1e300},

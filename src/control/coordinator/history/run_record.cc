@@ -1,7 +1,7 @@
 #include "control/coordinator/history/run_record.h"
 
 #include <algorithm>
-#include <charconv>
+#include <limits>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -10,6 +10,7 @@
 
 #include "base/format.h"
 #include "base/text/json_fields.h"
+#include "base/text/query.h"
 #include "control/messages/parts/metric_names.h"
 
 namespace tfos::control {
@@ -30,16 +31,7 @@ Status BadQuery(std::string_view part) {
 
 template <typename Number>
 bool ParseNumber(std::string_view text, Number& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && number >= 0;
-}
-
-/// What is in front of `separator`, and takes both away from `text`.
-std::string_view TakeUntil(char separator, std::string_view& text) {
-  const std::size_t at = text.find(separator);
-  const std::string_view part = text.substr(0, at);
-  text = at == std::string_view::npos ? std::string_view() : text.substr(at + 1);
-  return part;
+  return ReadNumber(text, Number{0}, std::numeric_limits<Number>::max(), number);
 }
 
 bool ParseNodes(std::string_view list, std::vector<int>& nodes) {
@@ -129,6 +121,23 @@ void RunRecord::Take(const CoordinatorEvent& event, Clock::TimePoint now) {
     events_.Add(Since(now), kNoNode, fmt::format("{} asks for the cluster's end", stop->by));
   } else if (std::holds_alternative<Finished>(event)) {
     events_.Add(Since(now), kNoNode, "every node has ended");
+  }
+}
+
+void RunRecord::Measure(const std::vector<NodeView>& nodes, Clock::TimePoint now) {
+  progress_ = meter_.Measure(nodes, history_, activity_, Since(now));
+  NoteBadLosses(nodes, now);
+}
+
+void RunRecord::NoteBadLosses(const std::vector<NodeView>& nodes, Clock::TimePoint now) {
+  for (const NodeView& node : nodes) {
+    const int id = node.info->node_id;
+    const std::string_view loss = BadLossOf(*node.metrics);
+    if (loss.empty()) {
+      diverged_.erase(id);
+    } else if (diverged_.insert(id).second) {
+      events_.Add(Since(now), id, fmt::format("its loss is {}", loss));
+    }
   }
 }
 

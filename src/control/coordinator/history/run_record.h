@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,8 +27,8 @@ struct HistoryQuery {
   std::vector<int> nodes = {};  ///< Whose own curves are wanted.
   std::int64_t events_from = 0;
 
-  /// Of `range=recent|whole&nodes=0,3&events_from=17`, each of which may be missing. Bad input,
-  /// naming what is wrong, for anything else and for more than History::kMostNodes nodes.
+  /// Parses `range=recent|whole&nodes=0,3&events_from=17`, each part of which may be missing. Bad
+  /// input, naming what is wrong, for anything else and for more than History::kMostNodes nodes.
   static Result<HistoryQuery> Parse(std::string_view query);
 };
 
@@ -46,9 +47,7 @@ class RunRecord {
   /// To be called in each interval.
   void Sample(Clock::TimePoint now) { history_.Sample(Since(now)); }
   /// After a sample, and at the end.
-  void Measure(const std::vector<NodeView>& nodes, Clock::TimePoint now) {
-    progress_ = meter_.Measure(nodes, history_, activity_, Since(now));
-  }
+  void Measure(const std::vector<NodeView>& nodes, Clock::TimePoint now);
   /// As it was measured last.
   const RunProgress& progress() const { return progress_; }
 
@@ -61,6 +60,8 @@ class RunRecord {
  private:
   std::chrono::milliseconds Since(Clock::TimePoint now) const;
   std::string ActivityJson() const;
+  /// Says once of each node when its loss isn't a finite number any more.
+  void NoteBadLosses(const std::vector<NodeView>& nodes, Clock::TimePoint now);
 
   const std::string cluster_id_;
   const Clock::TimePoint begun_;
@@ -71,6 +72,7 @@ class RunRecord {
   RunMeter meter_;
   RunProgress progress_;
   std::map<std::string, std::int64_t> epochs_fed_;  // by queue
+  std::set<int> diverged_;                          // whose last loss wasn't a finite number
 };
 
 }  // namespace tfos::control

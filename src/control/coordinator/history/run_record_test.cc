@@ -96,6 +96,35 @@ TEST(RunRecordTest, ANodeThatHasEndedIsInNoMean) {
   }
 }
 
+TEST(RunRecordTest, ALossThatIsNoNumberIsAnEventOfItsNodeOnce) {
+  ManualClock clock;
+  RunRecord record("c", 2, milliseconds(1000), clock.Now());
+  NodeInfo node;
+  node.node_id = 1;
+  Metrics metrics;
+  const auto tell = [&](const MetricValue& loss) {
+    metrics = {{"loss", loss}};
+    record.Update(1, metrics);
+    record.Sample(clock.Now());
+    record.Measure({{&node, &metrics}}, clock.Now());
+    clock.Advance(milliseconds(1000));
+  };
+  tell(0.5);
+  tell(std::string("nan"));
+  tell(std::string("nan"));
+  json told = json::parse(record.Json({.nodes = {1}}, clock.Now()));
+  ASSERT_EQ(told["events_count"], 1);
+  EXPECT_EQ(told["events"][0]["text"], "its loss is nan");
+  EXPECT_EQ(told["events"][0]["node_id"], 1);
+  // The curve ends where the numbers end.
+  EXPECT_THAT(told["series"]["loss"]["nodes"]["1"], ElementsAre(0.5, nullptr, nullptr));
+  tell(0.25);
+  tell(std::string("inf"));
+  told = json::parse(record.Json({}, clock.Now()));
+  EXPECT_EQ(told["events_count"], 2);
+  EXPECT_EQ(told["events"][1]["text"], "its loss is inf");
+}
+
 TEST(RunRecordTest, AFailureIsAnEvent) {
   ManualClock clock;
   RunRecord record("c", 1, milliseconds(1000), clock.Now());

@@ -27,7 +27,7 @@ class SampleTable {
 
   /// Whether the next moment has come; if so it has begun, with all values unknown.
   bool Begin(std::chrono::milliseconds now);
-  /// Of the moment that `Begin` has begun last.
+  /// Sets a value of the moment that `Begin` has begun last.
   void Set(std::size_t column, float value) { columns_[column].back() = value; }
 
   const std::vector<std::chrono::milliseconds>& times() const { return times_; }

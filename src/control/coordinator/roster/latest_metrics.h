@@ -37,7 +37,7 @@ class LatestMetrics {
     }
   }
 
-  /// Of a node that comes again: what its last process said is not true of this one.
+  /// Forgets all when a node comes again: what its last process said is not true of this one.
   void Clear() {
     changed_ = changed_ || !values_.empty();
     values_.clear();

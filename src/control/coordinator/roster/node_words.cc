@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/format.h"
-#include "control/coordinator/roster/step_ticket_office.h"
+#include "control/coordinator/roster/offices/step_ticket_office.h"
 
 namespace tfos::control {
 
@@ -37,7 +37,7 @@ std::string MissingNodes(const std::vector<NodeInfo>& nodes, milliseconds regist
   std::string sentences;
   std::size_t missing = 0;
   for (const NodeInfo& node : nodes) {
-    if (node.state != NodeState::kExpected) continue;
+    if (node.state != NodeState::kExpected && node.state != NodeState::kLost) continue;
     ++missing;
     sentences += "\n" + ExplainNode(node, coordinator_address);
   }

@@ -21,7 +21,7 @@ std::string NodeName(const NodeInfo& node);
 /// One sentence: which it is, its state, for how long, and the reason.
 std::string ExplainNode(const NodeInfo& node, const std::string& coordinator_address);
 
-/// Which of the nodes have not registered, one sentence for each.
+/// Which of the nodes have not registered, or were lost, one sentence for each.
 std::string MissingNodes(const std::vector<NodeInfo>& nodes,
                          std::chrono::milliseconds registration_timeout,
                          const std::string& coordinator_address);

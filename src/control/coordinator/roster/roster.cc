@@ -58,8 +58,11 @@ Result<Effects> Roster::Register(const control::Register& message, TimePoint now
   node->info.leaving.clear();
   node->info.pid = 0;
   node->info.tensorboard.reset();
+  node->info.feed.reset();
   node->metrics.Clear();
-  node->told_to_stop = false;
+  node->told_to_stop = node->feed_ended = false;
+  node->came_late = late;
+  node->loss.reset();
   node->connected = true;
   node->heard = last_came_ = now;
   Effects effects;
@@ -67,10 +70,14 @@ Result<Effects> Roster::Register(const control::Register& message, TimePoint now
          late ? "starting its program" : "waiting for the other nodes", now, effects);
   if (late) {
     effects.push_back(PublishStart{message.node_id});
+    // The others may be about to begin an epoch that the driver has ended before: nobody tells of
+    // that again.
+    for (const auto& [queue, epoch] : step_tickets_.ended()) {
+      effects.push_back(TellAgent{message.node_id, control::EndEpoch{queue, epoch}});
+    }
     return effects;
   }
-  const bool all = std::ranges::none_of(
-      nodes_, [](const Node& other) { return other.info.state == NodeState::kExpected; });
+  const bool all = std::ranges::all_of(nodes_, &Node::connected);
   if (all) Publish(now, effects);
   return effects;
 }
@@ -112,6 +119,8 @@ Effects Roster::SetState(int node_id, const StateReport& report, TimePoint now) 
   if (report.tensorboard.has_value()) node->info.tensorboard = report.tensorboard;
   if (!Become(*node, report.state, report.detail, now, effects)) {
     effects.push_back(TellDriver{NodeChanged{Info(*node, now)}});
+  } else if (report.state == NodeState::kRunning && node->came_late && Returns(*node)) {
+    TellMoved(*node, effects);
   }
   if (feed_ended_ && !node->service && node->info.state == NodeState::kRunning) {
     Become(*node, NodeState::kDraining, "finishing: no more rows will come", now, effects);
@@ -133,6 +142,7 @@ Effects Roster::RecordSteps(int node_id, const StepReport& report, TimePoint now
     node->heard = now;
     if (!step_tickets_.HasRoomFor(report)) return Fail(node_id, TooManyEpochs(report), now);
     Grant(step_tickets_.Report(node_id, report, Fed()), effects);
+    LookAtBegun(now, effects);
   }
   return effects;
 }
@@ -141,6 +151,7 @@ StepTicketOffice::Members Roster::Fed() const {
   StepTicketOffice::Members fed;
   for (const Node& node : nodes_) {
     if (node.service || node.feed_ended || !node.connected || IsFinal(node.info.state)) continue;
+    if (IsNewcomer(node)) continue;  // It takes part in no step yet.
     fed.emplace(node.info.node_id, fmt::format("{}:{}", node.info.job_name, node.info.task_index));
   }
   return fed;
@@ -148,7 +159,8 @@ StepTicketOffice::Members Roster::Fed() const {
 
 void Roster::Grant(const std::vector<StepTickets>& tickets, Effects& effects) {
   LookAtDrained(effects);
-  if (tickets.empty()) return;
+  // Nodes that are stopped begin no step: the others may have ended by then.
+  if (tickets.empty() || !stop_reason_.empty()) return;
   for (const auto& [node_id, name] : Fed()) {
     for (StepTickets granted : tickets) {
       for (RowPass& pass : granted.passes) {
@@ -169,6 +181,7 @@ Effects Roster::FeedEnded(int node_id, TimePoint now) {
     effects.push_back(TellDriver{NodeFeedTerminated{node_id}});
     // Those that train without it need not wait for it.
     Grant(step_tickets_.MembersChanged(Fed()), effects);
+    LookAtBegun(now, effects);
   }
   return effects;
 }
@@ -243,81 +256,6 @@ Effects Roster::ConnectionLost(int node_id, TimePoint now) {
   return effects;
 }
 
-Effects Roster::EndEpoch(const control::EndEpoch& ended) { return TellFed(ended); }
-
-Effects Roster::EndJob(const control::EndJob& ended) { return TellFed(ended); }
-
-Effects Roster::AbandonEpoch(const control::AbandonEpoch& abandoned) { return TellFed(abandoned); }
-
-Effects Roster::TellFed(const AgentCommand& command) const {
-  Effects effects;
-  for (const Node& node : nodes_) {
-    if (!node.service && node.connected) effects.push_back(TellAgent{node.info.node_id, command});
-  }
-  return effects;
-}
-
-Effects Roster::EndFeed(TimePoint now) {
-  Effects effects;
-  if (std::exchange(feed_ended_, true)) return effects;
-  for (Node& node : nodes_) {
-    if (node.service || !node.connected || !formed_at_.has_value()) continue;
-    effects.push_back(TellAgent{node.info.node_id, control::EndFeed{}});
-    if (node.info.state == NodeState::kRunning) {
-      Become(node, NodeState::kDraining, "finishing: no more rows will come", now, effects);
-    }
-  }
-  return effects;
-}
-
-Effects Roster::Leave(const NodeLeaving& leaving, TimePoint now) {
-  Effects effects;
-  Node* leaver = Find(leaving.node_id);
-  if (leaver == nullptr || IsFinal(leaver->info.state)) return effects;
-  leaver->info.leaving = leaving.reason;
-  effects.push_back(TellDriver{NodeChanged{Info(*leaver, now)}});
-  for (const Node& node : nodes_) {
-    if (node.connected) effects.push_back(TellAgent{node.info.node_id, leaving});
-  }
-  return effects;
-}
-
-Effects Roster::StopAll(const Stop& stop, TimePoint now) {
-  Effects effects;
-  if (stop_reason_.empty()) {
-    stop_reason_ = stop.reason.empty() ? "the driver asked for it" : stop.reason;
-  }
-  StopEach(stop, now, effects);
-  CheckFinished(effects);
-  return effects;
-}
-
-void Roster::StopEach(const Stop& stop, TimePoint now, Effects& effects) {
-  for (Node& node : nodes_) {
-    if (node.info.state == NodeState::kExpected) {
-      Become(node, NodeState::kLost, "never started: " + stop.reason, now, effects);
-    } else if (node.connected) {
-      effects.push_back(TellAgent{node.info.node_id, stop});
-      if (is_elastic() && !node.service) {
-        effects.push_back(TellAgent{node.info.node_id, NoGroup{NoGroupAtStop(stop.reason)}});
-      }
-      Become(node, NodeState::kDraining, "stopping: " + stop.reason, now, effects);
-    }
-  }
-}
-
-Effects Roster::FailFromDriver(const DriverFailure& failure, TimePoint now) {
-  Effects effects;
-  Node* node = Find(failure.node_id);
-  if (node == nullptr) {
-    Spread(BlamingNobody(failure.report), failure.report.message, now, effects);
-  } else {
-    Spread(FailureOf(node->info, failure.report), failure.report.message, now, effects);
-  }
-  CheckFinished(effects);
-  return effects;
-}
-
 Effects Roster::Tick(TimePoint now) {
   Effects effects;
   const bool late = !formed_at_.has_value() && !failure_.has_value() && stop_reason_.empty() &&
@@ -340,8 +278,12 @@ Effects Roster::Tick(TimePoint now) {
     if (now - std::max(*formed_at_, node.since) < options_.start_timeout) continue;
     FailToStart(node, now, effects);
   }
+  LookAtReturning(now, effects);
   if (MayFormWithFewer(now)) Publish(now, effects);
-  if (is_elastic()) LookAtWaits(now, effects);
+  if (is_elastic()) {
+    LookAtWaits(now, effects);
+    LookAtBegun(now, effects);
+  }
   CheckFinished(effects);
   return effects;
 }
@@ -378,6 +320,8 @@ bool Roster::Become(Node& node, NodeState state, std::string detail, TimePoint n
 
 void Roster::CheckFinished(Effects& effects) {
   if (finished_) return;
+  // Lost nodes may come again while the cluster forms.
+  if (!formed_at_.has_value() && stop_reason_.empty()) return;
   const bool over = std::ranges::all_of(
       nodes_, [](const Node& node) { return IsFinal(node.info.state) && !node.connected; });
   if (!over) return;
@@ -385,75 +329,9 @@ void Roster::CheckFinished(Effects& effects) {
   effects.push_back(TellDriver{Finished{}});
 }
 
-std::vector<NodeInfo> Roster::Nodes(TimePoint now) const {
-  std::vector<NodeInfo> infos;
-  infos.reserve(nodes_.size());
-  for (const Node& node : nodes_) infos.push_back(Info(node, now));
-  return infos;
-}
-
-ClusterStatus Roster::Snapshot(TimePoint now) const {
-  ClusterStatus status;
-  status.cluster_id = options_.cluster_id;
-  status.nodes = Nodes(now);
-  for (const Node& node : nodes_)
-    status.metrics[std::to_string(node.info.node_id)] = node.metrics.values();
-  status.failure = failure_;
-  return status;
-}
-
-std::vector<NodeView> Roster::Views() const {
-  std::vector<NodeView> views;
-  views.reserve(nodes_.size());
-  for (const Node& node : nodes_) views.push_back({&node.info, &node.metrics.values()});
-  return views;
-}
-
-StartNode Roster::Start(int node_id) const {
-  const NodeInfo& info = nodes_[static_cast<std::size_t>(node_id)].info;
-  return {.job_name = info.job_name,
-          .task_index = info.task_index,
-          .cluster_spec = {},
-          .nodes = {},
-          .tensorboard = node_id == options_.tensorboard_node,
-          .joins = IsNewcomer(nodes_[static_cast<std::size_t>(node_id)])};
-}
-
-StartNode Roster::SharedStart(TimePoint now) const {
-  StartNode start;
-  start.nodes = Nodes(now);
-  for (const Node& node : nodes_) {
-    start.cluster_spec[node.info.job_name].push_back(
-        Endpoint{node.info.address, node.info.port}.ToString());
-    if (!node.service) ++start.num_workers;
-  }
-  return start;
-}
-
-std::vector<NodeMetrics> Roster::TakeChangedMetrics() {
-  std::vector<NodeMetrics> changed;
-  for (Node& node : nodes_) {
-    if (node.metrics.TakeChanged()) {
-      changed.push_back({.node_id = node.info.node_id, .metrics = node.metrics.values()});
-    }
-  }
-  return changed;
-}
-
-std::string Roster::Explain(int node_id, TimePoint now) const {
-  return ExplainNode(Info(nodes_[static_cast<std::size_t>(node_id)], now),
-                     options_.coordinator_address);
-}
-
 Roster::Node* Roster::Find(int node_id) {
   if (node_id < 0 || static_cast<std::size_t>(node_id) >= nodes_.size()) return nullptr;
   return &nodes_[static_cast<std::size_t>(node_id)];
-}
-
-NodeInfo Roster::Info(const Node& node, TimePoint now) const {
-  NodeInfo info = node.info;
-  info.since_ms = Elapsed(node.since, now);
-  return info;
 }
 
 }  // namespace tfos::control

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "base/time/deadline.h"
-#include "control/coordinator/roster/generation_office.h"
 #include "control/coordinator/roster/latest_metrics.h"
 #include "control/coordinator/roster/node_transitions.h"
+#include "control/coordinator/roster/offices/generation_office.h"
+#include "control/coordinator/roster/offices/step_ticket_office.h"
 #include "control/coordinator/roster/roles.h"
-#include "control/coordinator/roster/step_ticket_office.h"
 #include "control/messages/agent_messages.h"
 #include "control/messages/driver_messages.h"
 #include "control/messages/parts/metrics.h"
@@ -62,6 +62,9 @@ struct RosterOptions {
   int min_nodes = 0;
   /// How long those that are left wait for others when they are fewer; zero: the cluster fails.
   std::chrono::milliseconds min_nodes_timeout{0};
+  /// How many nodes may be lost and restarted, counted from node 0, each within
+  /// `min_nodes_timeout`: native parameter servers, of whose values those that train keep copies.
+  int returning_nodes = 0;
   /// With `min_nodes`, nodes may come in place of lost ones, and late.
   bool late_nodes = false;
   /// Then the cluster forms without those that have not come so long after the last.
@@ -102,10 +105,11 @@ class Roster {
 
   // What the driver says.
 
-  Effects EndEpoch(const control::EndEpoch& ended);
+  Effects EndEpoch(const control::EndEpoch& ended, TimePoint now);
   Effects EndJob(const control::EndJob& ended);
   Effects AbandonEpoch(const control::AbandonEpoch& abandoned);
   Effects AskDrained(const control::AskDrained& asked);
+  Effects BeginEpoch(const control::BeginEpoch& begun, TimePoint now);
   Effects EndFeed(TimePoint now);
   Effects Leave(const NodeLeaving& leaving, TimePoint now);
   Effects StopAll(const Stop& stop, TimePoint now);
@@ -119,7 +123,7 @@ class Roster {
   const std::optional<Failure>& failure() const { return failure_; }
 
   std::size_t node_count() const { return nodes_.size(); }
-  /// Of one of them.
+  /// The state of one of them.
   NodeState StateOf(int node_id) const {
     return nodes_[static_cast<std::size_t>(node_id)].info.state;
   }
@@ -138,6 +142,9 @@ class Roster {
   std::string Explain(int node_id, TimePoint now) const;
 
  private:
+  /// A node that is lost so often will be lost again.
+  static constexpr int kMostLosses = 16;
+
   struct Node {
     NodeInfo info;
     bool service = false;
@@ -148,7 +155,9 @@ class Roster {
     TimePoint heard;  // the last sign of life
     LatestMetrics metrics;
     int losses = 0;
-    bool told_to_stop = false;  // it alone, and not its cluster
+    bool came_late = false;       // the cluster had formed before
+    std::optional<Failure> loss;  // of one that is to come again, and has not
+    bool told_to_stop = false;    // it alone, and not its cluster
   };
 
   Node* Find(int node_id);
@@ -160,6 +169,14 @@ class Roster {
   /// What a node is whose process has ended in order, and why: `stopped` if the cluster was told to
   /// stop, or has failed, before the program had returned.
   std::pair<NodeState, std::string> EndOf(const Node& node) const;
+  /// Whether the node is restarted when it is lost.
+  bool Returns(const Node& node) const { return node.info.node_id < options_.returning_nodes; }
+  /// Tells the nodes that train where one is that came again.
+  void TellMoved(const Node& node, Effects& effects) const;
+  /// The cluster fails if one that is to come again takes too long.
+  void LookAtReturning(TimePoint now, Effects& effects);
+  /// Whether the programs of all nodes that train have ended, or these are lost.
+  bool TrainingHasEnded() const;
   /// Whether the cluster goes on without the node.
   bool MayLose(const Node& node) const;
   /// The end of a node whose agent is gone: a failure, told in `message`, unless it may be lost.
@@ -179,6 +196,7 @@ class Roster {
   bool is_elastic() const { return options_.min_nodes > 0; }
   /// Why the node may not come in place of the one that had its number, or late; OK if it may.
   Status CheckLate(const Node& node) const;
+  Status CheckReturning(const Node& node) const;
   /// Whether it has come late, and is in no generation yet.
   bool IsNewcomer(const Node& node) const;
   /// Whether enough nodes are there to begin with, and no other has come for a while.
@@ -193,6 +211,10 @@ class Roster {
   void LookAtWaits(TimePoint now, Effects& effects);
   /// Once those that train have ended, others came too late.
   void EndLateNodes(TimePoint now, Effects& effects);
+  /// Stops a node that has come too late.
+  void StopLate(Node& node, const std::string& reason, TimePoint now, Effects& effects);
+  /// Tells the driver, if it waits for that, that nobody comes in any more before its epoch.
+  void LookAtBegun(TimePoint now, Effects& effects);
   /// Tells these tickets to all nodes that take rows, and the driver if it waits for what they
   /// have made.
   void Grant(const std::vector<StepTickets>& tickets, Effects& effects);
@@ -208,6 +230,10 @@ class Roster {
   bool feed_ended_ = false;
   StepTicketOffice step_tickets_;
   std::optional<control::AskDrained> drained_asked_;  // and not answered
+  std::optional<control::BeginEpoch> begin_asked_;    // and not answered
+  std::optional<control::BeginEpoch> begun_epoch_;    // before its end nobody comes in
+  TimePoint begin_asked_at_;
+  bool some_came_in_ = false;  // since some may
   GenerationOffice generations_;
   std::optional<TimePoint> formed_at_;
   TimePoint last_came_;                   // a node

@@ -6,8 +6,8 @@
 #include <variant>
 
 #include "base/format.h"
+#include "control/coordinator/roster/offices/step_ticket_office.h"
 #include "control/coordinator/roster/roster_fixture.h"
-#include "control/coordinator/roster/step_ticket_office.h"
 
 namespace tfos::control {
 namespace {

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "base/format.h"
@@ -13,10 +15,11 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// A node that is lost so often will be lost again.
-constexpr int kMostLosses = 16;
 /// For what a node does at its end that has not begun to train.
 constexpr milliseconds kGraceForLate{5000};
+/// For members to come to where they let others in: they may do something else by now, and wait
+/// for rows there.
+constexpr std::chrono::minutes kPatienceOfFeed{10};
 
 }  // namespace
 
@@ -33,13 +36,15 @@ Status Roster::CheckLate(const Node& node) const {
   if (info.state != NodeState::kExpected && info.state != NodeState::kLost) {
     return refuse(fmt::format("has registered before and is {}", NodeStateName(info.state)));
   }
-  if (!is_elastic() || !options_.late_nodes || !formed_at_.has_value() || node.service) {
+  if (Returns(node)) return CheckReturning(node);
+  if (!is_elastic() || !options_.late_nodes || node.service) {
     return refuse(fmt::format("is {}, and this cluster takes no other node in its place",
                               NodeStateName(info.state)));
   }
-  if (generations_.is_over(Training())) {
+  if (formed_at_.has_value() && generations_.is_over(Training())) {
     return refuse("comes too late: the programs of the nodes that train have ended");
   }
+  if (feed_ended_) return refuse("comes too late: no more rows will come");
   if (node.losses >= kMostLosses) {
     return refuse(fmt::format("was given up: {}", info.detail));
   }
@@ -88,7 +93,7 @@ std::string Roster::WhyNobodyComes(const Node& node) const {
   }
   return fmt::format(
       ". {} of at least {} nodes that train are left, and none comes in place of a lost one: "
-      "Spark feeds the nodes, or spark.tfos.lateNodes is false",
+      "spark.tfos.lateNodes is false",
       generations_.there() - 1, options_.min_nodes);
 }
 
@@ -114,12 +119,20 @@ void Roster::TellOfGeneration(const GenerationOffice::Outcome& outcome, TimePoin
     if (outcome.formed) effects.push_back(TellAgent{node_id, *outcome.formed});
     if (outcome.meet) effects.push_back(TellAgent{node_id, *outcome.meet});
   }
+  for (const int node_id : outcome.came) {
+    effects.push_back(TellDriver{NodeChanged{Info(*Find(node_id), now)}});
+  }
+  if (!outcome.came.empty()) {
+    some_came_in_ = true;
+    Grant(step_tickets_.MembersChanged(Fed()), effects);
+  }
   for (const int node_id : outcome.unreachable) GiveUp(*Find(node_id), now, effects);
   if (outcome.failure) {
     Spread(BlamingNobody(Saying("train together", *outcome.failure)), *outcome.failure, now,
            effects);
   }
   LookAtWaits(now, effects);
+  LookAtBegun(now, effects);
 }
 
 void Roster::GiveUp(Node& node, TimePoint now, Effects& effects) {
@@ -142,7 +155,9 @@ void Roster::GiveUp(Node& node, TimePoint now, Effects& effects) {
 void Roster::LookAtWaits(TimePoint now, Effects& effects) {
   if (!formed_at_.has_value() || !stop_reason_.empty()) return;
   const GenerationOffice::Nodes training = Training();
-  const bool below = generations_.is_below() && !generations_.is_over(training);
+  // Those that Spark feeds go on to the end of an epoch, and wait then.
+  const bool below =
+      generations_.is_below() && generations_.is_open() && !generations_.is_over(training);
   if (!below) below_since_.reset();
   if (below && !below_since_) below_since_ = now;
   if (below && now - *below_since_ >= options_.min_nodes_timeout && last_loss_) {
@@ -171,22 +186,32 @@ void Roster::EndLateNodes(TimePoint now, Effects& effects) {
     if (node.service) continue;
     if (node.info.state == NodeState::kExpected) {
       Become(node, NodeState::kLost, "did not come before the others had ended", now, effects);
-    } else if (generations_.Waits(node.info.node_id) && node.info.state != NodeState::kDraining &&
-               !IsFinal(node.info.state)) {
-      const std::string reason = "it came too late: the others have ended";
-      effects.push_back(TellAgent{node.info.node_id, Stop{reason, kGraceForLate}});
-      node.told_to_stop = true;
-      Become(node, NodeState::kDraining, reason, now, effects);
+    } else if (generations_.Waits(node.info.node_id)) {
+      StopLate(node, "it came too late: the others have ended", now, effects);
     }
   }
 }
 
+void Roster::StopLate(Node& node, const std::string& reason, TimePoint now, Effects& effects) {
+  if (node.told_to_stop || IsFinal(node.info.state)) return;
+  effects.push_back(TellAgent{node.info.node_id, Stop{reason, kGraceForLate}});
+  node.told_to_stop = true;
+  Become(node, NodeState::kDraining, reason, now, effects);
+}
+
 void Roster::GoOnWithout(const Node& node, Failure failure, TimePoint now, Effects& effects) {
   Grant(step_tickets_.MembersChanged(Fed()), effects);
+  if (Returns(node)) {
+    Node& lost = *Find(node.info.node_id);
+    ++lost.losses;
+    lost.loss = std::move(failure);
+    return;
+  }
   if (!is_elastic()) return;
   ++Find(node.info.node_id)->losses;
   const std::string reason = failure.report.message;
   last_loss_ = std::move(failure);
+  if (!formed_at_.has_value()) return;
   TellOfGeneration(generations_.Lost(node.info.node_id, reason, Training()), now, effects);
   EndLateNodes(now, effects);
 }
@@ -200,9 +225,51 @@ Effects Roster::AskDrained(const control::AskDrained& asked) {
 
 void Roster::LookAtDrained(Effects& effects) {
   if (!drained_asked_) return;
-  if (!step_tickets_.IsDrained(drained_asked_->queue, drained_asked_->epoch, Fed())) return;
-  effects.push_back(TellDriver{EpochDrained{drained_asked_->number}});
+  const auto& [queue, epoch, number] = *drained_asked_;
+  const StepTicketOffice::Members fed = Fed();
+  if (!step_tickets_.IsDrained(queue, epoch, fed) && !step_tickets_.IsLeft(queue, fed)) return;
+  effects.push_back(TellDriver{EpochDrained{number}});
   drained_asked_.reset();
+}
+
+Effects Roster::BeginEpoch(const control::BeginEpoch& begun, TimePoint now) {
+  Effects effects;
+  begin_asked_ = begun;
+  begin_asked_at_ = now;
+  LookAtBegun(now, effects);
+  return effects;
+}
+
+void Roster::LookAtBegun(TimePoint now, Effects& effects) {
+  if (!begin_asked_ || !formed_at_.has_value() || !stop_reason_.empty()) return;
+  const GenerationOffice::Nodes training = Training();
+  const bool some_wait = generations_.anyone_waits() || generations_.is_below();
+  // Members meet once before an epoch. Those that came in then wait for their rows.
+  const bool may_come =
+      generations_.is_open() && some_wait && !some_came_in_ && !generations_.is_over(training);
+  // A node that reads the epoch has let in whom it lets in.
+  const bool has_begun = step_tickets_.HasBegun(begin_asked_->queue, begin_asked_->epoch);
+  const bool has_time = generations_.gathering() || now - begin_asked_at_ < kPatienceOfFeed;
+  if (may_come && !has_begun && has_time) return;
+  begun_epoch_ = std::exchange(begin_asked_, std::nullopt);
+  const int number = begun_epoch_->number;
+  TellOfGeneration(generations_.SetOpen(false, training), now, effects);
+  effects.push_back(TellDriver{EpochBegins{number}});
+}
+
+Effects Roster::EndEpoch(const control::EndEpoch& ended, TimePoint now) {
+  Effects effects;
+  step_tickets_.EpochEnded(ended.queue, ended.epoch);
+  const bool is_it =
+      begun_epoch_ && begun_epoch_->queue == ended.queue && begun_epoch_->epoch <= ended.epoch;
+  if (is_it && stop_reason_.empty()) {
+    begun_epoch_.reset();
+    some_came_in_ = false;
+    // Before the nodes hear of the end: those that wait come in before the next epoch.
+    TellOfGeneration(generations_.SetOpen(true, Training()), now, effects);
+  }
+  std::ranges::move(TellFed(ended), std::back_inserter(effects));
+  return effects;
 }
 
 bool Roster::MayLose(const Node& node) const {
@@ -210,7 +277,11 @@ bool Roster::MayLose(const Node& node) const {
   const auto lost = std::ranges::count_if(nodes_, [](const Node& other) {
     return !other.service && other.info.state == NodeState::kLost;
   });
-  if (!formed_at_.has_value() || !stop_reason_.empty() || node.service) return false;
+  if (!stop_reason_.empty()) return false;
+  if (Returns(node)) return node.losses + 1 < kMostLosses;
+  if (node.service) return false;
+  // While the cluster forms, Spark runs the launch task of a lost node again.
+  if (!formed_at_.has_value()) return is_elastic() && options_.late_nodes;
   if (is_elastic()) {
     if (!generations_.IsMember(node.info.node_id)) return true;
     if (generations_.there() > options_.min_nodes) return true;

@@ -162,7 +162,7 @@ TEST_F(RosterTest, EndOfFeedReachesFedNodesOnlyAndWaitsForTheStart) {
 
 TEST_F(RosterTest, TheEndOfAnEpochReachesFedNodesOnly) {
   RunAll();
-  EXPECT_THAT(Words(roster_.EndEpoch({.queue = "input", .epoch = 2})),
+  EXPECT_THAT(Words(roster_.EndEpoch({.queue = "input", .epoch = 2}, clock_.Now())),
               ElementsAre("agent 1 end_epoch", "agent 2 end_epoch"));
   EXPECT_THAT(Words(roster_.AbandonEpoch({.queue = "input", .epoch = 3, .job = "00"})),
               ElementsAre("agent 1 abandon_epoch", "agent 2 abandon_epoch"));

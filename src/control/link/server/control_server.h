@@ -43,7 +43,7 @@ class AgentConnection {
   virtual void Abort() = 0;
   /// The peer has said who it is: the time limit for that no longer counts.
   virtual void MarkIdentified() = 0;
-  /// Of the node whose agent this is, as its handshake has proved.
+  /// The id of the node whose agent this is, as its handshake has proved.
   virtual int node_id() const = 0;
 };
 

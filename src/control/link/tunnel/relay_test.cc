@@ -24,7 +24,7 @@
 
 namespace {
 
-/// Of as many bytes as a relay's room: how many more allocations work. Of this thread.
+/// How many more allocations of a relay's room work in this thread; -1: all.
 thread_local int left = -1;
 constexpr std::size_t kRoomBytes = std::size_t{16} << 10;
 

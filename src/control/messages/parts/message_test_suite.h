@@ -26,7 +26,7 @@ inline constexpr const char* kNode =
     R"({"node_id":0,"job_name":"worker","task_index":0,"rank":0,"state":"running","detail":"text","leaving":"",)"
     R"("since_ms":12,"host":"h","address":"10.0.0.6","port":2222,"tensor_port":2223,"pid":1,"agent_pid":2,)"
     R"("executor_id":"0","gpus":["0"],"feed":{"socket":"tfos-s","port":40000},)"
-    R"("tensorboard":{"pid":3,"port":6006}})";
+    R"("tensorboard":{"pid":3,"port":6006},"joins":true})";
 inline constexpr const char* kFailure =
     R"({"node_id":0,"job_name":"worker","task_index":0,"host":"h","executor_id":"0",)"
     R"("step":"run map_fun","message":"ValueError: x","traceback":"t","log_tail":["a","b"],"lost":false})";

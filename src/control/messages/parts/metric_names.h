@@ -28,12 +28,12 @@ struct KnownMetric {
 ///
 /// Owner and lifetime: constants. Threads: any. Errors: none. Units: as `help` says.
 inline constexpr std::array kKnownMetrics = {
-    // Of the program.
+    // Metrics of the program.
     KnownMetric{"step", MetricKind::kCounter, true, "steps of the program"},
     KnownMetric{"epoch", MetricKind::kGauge, true, "the epoch that the program is in"},
     KnownMetric{"epochs", MetricKind::kGauge, false, "the epochs that there will be"},
     KnownMetric{"progress", MetricKind::kGauge, false, "the share of the training that is done"},
-    // Of the feed.
+    // Metrics of the feed.
     KnownMetric{"rows", MetricKind::kCounter, true, "rows that the program has read"},
     KnownMetric{"batches", MetricKind::kCounter, true, "batches that the program has read"},
     KnownMetric{"result_rows", MetricKind::kCounter, true, "rows that the program has answered"},
@@ -60,15 +60,15 @@ inline constexpr std::array kKnownMetrics = {
                 "1 if the program asked for an epoch that was not fed"},
     KnownMetric{"cache_memory_bytes", MetricKind::kGauge, true, "bytes of the cache in memory"},
     KnownMetric{"cache_file_bytes", MetricKind::kGauge, true, "bytes of the cache in files"},
-    // Of a node's agent.
+    // Metrics of a node's agent.
     KnownMetric{"cpu_seconds", MetricKind::kCounter, true, "CPU seconds of the node's process"},
     KnownMetric{"rss_bytes", MetricKind::kGauge, true, "resident bytes of the node's process"},
     KnownMetric{"seconds_without_answer", MetricKind::kGauge, true,
                 "seconds that the node's process has given no sign of life"},
-    // Of the coordinator.
+    // Metrics of the coordinator.
     KnownMetric{"metrics_left_out", MetricKind::kCounter, false,
                 "values left out since the program reports too many names"},
-    // Of a native parameter server.
+    // Metrics of a native parameter server.
     KnownMetric{"parameter_workers", MetricKind::kGauge, true, "connected workers"},
     KnownMetric{"parameter_pushes", MetricKind::kCounter, true, "pushes of workers"},
     KnownMetric{"parameter_bytes", MetricKind::kGauge, true, "bytes of its variables"},

@@ -74,6 +74,7 @@ struct NodeInfo {
   std::vector<std::string> gpus;
   std::optional<FeedEndpoint> feed;
   std::optional<TensorBoardProcess> tensorboard;
+  bool joins = false;  ///< It has come late, and the others have not let it in yet.
 };
 
 /// What went wrong, as the one who saw it says it.

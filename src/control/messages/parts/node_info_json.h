@@ -66,6 +66,7 @@ void Describe(F& f, M& m) {
   f.Required("gpus", m.gpus);
   f.Optional("feed", m.feed);
   f.Optional("tensorboard", m.tensorboard);
+  f.Optional("joins", m.joins);
 }
 
 template <typename F, DescribedAs<FailureReport> M>

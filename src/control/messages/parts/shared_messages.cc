@@ -11,6 +11,7 @@ template std::string SerializeMessage(const EndJob&);
 template std::string SerializeMessage(const StepReport&);
 template std::string SerializeMessage(const StepTickets&);
 template std::string SerializeMessage(const NodeLeaving&);
+template std::string SerializeMessage(const NodeMoved&);
 template std::string SerializeMessage(const Stop&);
 template std::string SerializeMessage(const StandBy&);
 template std::string SerializeMessage(const StateReport&);

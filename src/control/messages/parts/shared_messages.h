@@ -72,7 +72,7 @@ struct RowPass {
   int from = 0;
   int to = 0;
   std::int64_t rows = 0;
-  /// Of the one that gets them; the coordinator's roster has it.
+  /// The address of the node that gets them; the coordinator's roster has it.
   std::string address;
   FeedEndpoint feed;
 
@@ -107,6 +107,15 @@ struct NodeLeaving {
   int node_id = 0;
   /// For people.
   std::string reason;
+};
+
+/// A node that serves others was lost and runs again: where those that it serves find it now.
+struct NodeMoved {
+  static constexpr std::string_view kType = "moved";
+  int node_id = 0;
+  std::string name;  ///< For people, such as `ps:0 on host b`.
+  std::string address;
+  int tensor_port = 0;
 };
 
 struct Stop {

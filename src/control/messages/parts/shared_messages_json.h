@@ -73,6 +73,14 @@ void Describe(F& f, M& m) {
   f.Required("reason", m.reason);
 }
 
+template <typename F, DescribedAs<NodeMoved> M>
+void Describe(F& f, M& m) {
+  f.Required("node_id", m.node_id, kNodeId);
+  f.Required("name", m.name);
+  f.Required("address", m.address);
+  f.Required("tensor_port", m.tensor_port, kPort);
+}
+
 template <typename F, DescribedAs<Stop> M>
 void Describe(F& f, M& m) {
   f.Required("reason", m.reason);

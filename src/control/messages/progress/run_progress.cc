@@ -25,7 +25,7 @@ std::string Whole(double value) {
   return value < 0 && digits != "0" ? "-" + digits : digits;
 }
 
-/// Of a loss, as the driver shows one.
+/// The text of a loss, as the driver shows one.
 std::string Small(double value) {
   return std::abs(value) >= kSmall ? fmt::format("{:.4f}", value) : fmt::format("{:.3g}", value);
 }
@@ -67,7 +67,11 @@ std::string ProgressText(const RunProgress& progress) {
   }
   if (progress.left_seconds.has_value())
     parts.push_back(Duration(*progress.left_seconds) + " left");
-  if (progress.loss.has_value()) parts.push_back("loss " + Small(*progress.loss));
+  if (!progress.bad_loss.empty()) {
+    parts.push_back("loss " + progress.bad_loss);
+  } else if (progress.loss.has_value()) {
+    parts.push_back("loss " + Small(*progress.loss));
+  }
   if (progress.rows_per_second.has_value()) {
     parts.push_back(Rate(*progress.rows_per_second) + " rows/s");
   } else if (progress.steps_per_second.has_value()) {

@@ -19,7 +19,8 @@ struct RunProgress {
   std::optional<std::int64_t> step;
   std::optional<double> done;  ///< The share of the training that is done, 0 to 1.
   std::optional<double> left_seconds;
-  std::optional<double> loss;  ///< The mean of the nodes.
+  std::optional<double> loss;  ///< The mean of the nodes; missing if there is a `bad_loss`.
+  std::string bad_loss;        ///< Of a training that has diverged: "nan on worker:1". Else empty.
   std::optional<double> steps_per_second;
   std::optional<double> rows_per_second;  ///< Of all nodes together.
   std::string waits;                      ///< Most of the time: "nodes", "spark" or "".

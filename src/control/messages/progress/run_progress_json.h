@@ -15,6 +15,7 @@ void Describe(F& f, M& m) {
   f.Optional("done", m.done);
   f.Optional("left_seconds", m.left_seconds);
   f.Optional("loss", m.loss);
+  f.Optional("bad_loss", m.bad_loss);
   f.Optional("steps_per_second", m.steps_per_second);
   f.Optional("rows_per_second", m.rows_per_second);
   f.Optional("waits", m.waits);

@@ -50,6 +50,9 @@ TEST(ProgressTextTest, NumbersOfAnySizeAreShown) {
   progress.loss = 2e-5;
   progress.rows_per_second = 0.5;
   EXPECT_EQ(ProgressText(progress), "loss 2e-05, 0.5 rows/s");
+  progress.bad_loss = "nan on worker:1";
+  EXPECT_EQ(ProgressText(progress), "loss nan on worker:1, 0.5 rows/s");
+  progress.bad_loss.clear();
   progress.loss = -1.5;
   progress.rows_per_second = 1e300;
   EXPECT_EQ(ProgressText(progress), "loss -1.5000, 1e+300 rows/s");

@@ -26,13 +26,13 @@ struct FeedClientOptions {
   std::chrono::milliseconds progress_timeout{600'000};
   /// Which TCP connections are encrypted.
   net::Encryption encryption = net::Encryption::kBetweenHosts;
-  /// Of the connecting end, for the node's log: the number of the partition, or of the node that
-  /// passes rows on.
+  /// The number of the connecting end, for the node's log: that of the partition, or of the node
+  /// that passes rows on.
   std::uint32_t number = 0;
   /// How often a node is asked that hangs up before the handshake is done, which one does that has
   /// too many strangers.
   int handshakes = 5;
-  /// Of the largest result. A node that wants to send larger ones is refused.
+  /// The most bytes of a result. A node that wants to send larger ones is refused.
   std::uint32_t most_result_bytes = 1u << 30;
   /// Ends waits early.
   InterruptCheck check = {};
@@ -129,8 +129,8 @@ class FeedClient {
   /// the partition. `rows_read`: its first rows that another node's program has read.
   Status Commit(std::size_t bytes, const ItemRange& items, std::uint64_t rows_read = 0);
 
-  /// Of a session `until_read`, after a call that failed with kReconnect: what the node's program
-  /// had not read, in order. Over TCP that is known by chunks only, of those that it has given
+  /// What the node's program had not read, in order, in a session `until_read` after a call that
+  /// failed with kReconnect. Over TCP that is known by chunks only, of those that it has given
   /// back. The bytes live as long as this.
   std::vector<UnreadChunk> Unread() const;
 

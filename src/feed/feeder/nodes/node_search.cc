@@ -23,7 +23,7 @@ namespace {
 
 /// More nodes than this are asked as earlier ones answer.
 constexpr std::size_t kMostThreads = 64;
-/// So long nodes may take to answer before the coordinator is asked whether they have ended; twice
+/// How long nodes may take to answer before the coordinator is asked whether they have ended; twice
 /// as long before each further question.
 constexpr std::chrono::seconds kFirstQuestion{1};
 

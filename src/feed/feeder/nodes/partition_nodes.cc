@@ -16,8 +16,8 @@
 namespace tfos::feed {
 namespace {
 
-/// A node that has memory answers at once. So long the others are waited for when one has it, so
-/// that a partition of a few chunks is spread over all.
+/// A node that has memory answers at once. When one has it, this is how long the others are waited
+/// for, so that a partition of a few chunks is spread over all.
 constexpr std::chrono::milliseconds kPatienceWithOthers{50};
 /// Between two questions to nodes without a row, each on a new connection: less would cost a busy
 /// node much, and more would hold feeders up that wait for each other.

@@ -52,7 +52,7 @@ class PartitionNodes {
   explicit PartitionNodes(const PartitionWriterOptions& options)
       : options_(options), fates_(options) {}
 
-  /// So long the nodes of this host may have no room for a chunk before it goes to another host.
+  /// How long the nodes of this host may have no room for a chunk before it goes to another host.
   static constexpr std::chrono::milliseconds kPatienceAtHome{200};
 
   /// Those of this host first. Calls below may change their number.

@@ -42,10 +42,10 @@ struct LentPartition {
 class ChunkLoan {
  public:
   ChunkLoan() = default;
-  /// Of a feeder, until given back to `lender`.
+  /// A loan of a feeder's chunk, until given back to `lender`.
   ChunkLoan(std::shared_ptr<ChunkLender> lender, const QueuedChunk& chunk,
             const LentPartition& partition);
-  /// Of an epoch that is cached.
+  /// A loan of a chunk of a cached epoch.
   explicit ChunkLoan(CachedEpoch::Chunk cached);
   ChunkLoan(ChunkLoan&&) noexcept = default;
   ChunkLoan& operator=(ChunkLoan&& other) noexcept;

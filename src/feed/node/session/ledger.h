@@ -24,7 +24,7 @@ namespace tfos::feed {
 /// Threads: one at a time. Errors: none. Units: items.
 class Ledger {
  public:
-  /// Of the jobs that have ended, it knows so many that have ended last. An attempt that comes of
+  /// How many of the jobs that have ended it knows, the latest ones. An attempt that comes of
   /// an earlier one would be let in, but Spark ends the attempts of a job with the job.
   static constexpr std::size_t kEndedJobs = 1024;
 

@@ -20,7 +20,7 @@ class MemoryGrants {
   struct Request {
     std::uint64_t session = 0;
     std::uint64_t bytes = 0;
-    /// Of a session that is open, and wants more than it had.
+    /// The session is open, and wants more than it had.
     bool growing = false;
     Clock::TimePoint since = {};
   };

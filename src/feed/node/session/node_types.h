@@ -59,7 +59,7 @@ struct FeedCounters {
   std::uint64_t items = 0;        ///< Accepted.
   std::uint64_t train_items = 0;  ///< Those for training.
   std::uint64_t taken_items = 0;  ///< Of those, by consumers.
-  /// Of those, given back to feeders: their session broke off, and lasts until all is read.
+  /// Items given back to feeders: their session broke off, and lasts until all is read.
   std::uint64_t withdrawn_items = 0;
   std::uint64_t rows_read_elsewhere = 0;  ///< Rows of chunks, by the programs of lost nodes.
   std::uint64_t replayed_items = 0;       ///< Handed out again.

@@ -19,14 +19,6 @@ from tfos.base import executable
 RUNS, FAILED, USAGE, NO_ANSWER = 0, 1, 2, 3
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """Where the clusters of a test leave their files."""
-    path = tmp_path / "clusters"
-    monkeypatch.setenv("TFOS_RUNTIME_DIR", str(path))
-    return path
-
-
 def test_the_only_cluster_is_found(folder):
     with SimulatedCluster(2) as cluster:
         cluster.run(1)

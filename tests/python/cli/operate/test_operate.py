@@ -9,8 +9,7 @@ import threading
 
 import pytest
 
-import tfos
-from support.operating import follow, pid_of
+from support.operating import follow, pid_of, start, wait_for_files
 from support.operating import tfos as run_tfos
 from support.programs import operate
 from support.waiting import BOUND_SECONDS, wait_for
@@ -19,30 +18,9 @@ from tfos.errors import ClusterStoppedError
 pytestmark = pytest.mark.timeout(3 * BOUND_SECONDS)
 
 
-@pytest.fixture(scope="module")
-def spark(spark_on, standalone_cluster):
-    return spark_on(standalone_cluster.url, **{"spark.executor.memory": "512m"})
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("TFOS_RUNTIME_DIR", str(tmp_path / "clusters"))
-
-
-def start(spark, program, tmp_path, input_mode="tensorflow", **settings):
-    return tfos.run(
-        spark, program, nodes=2, args={"dir": str(tmp_path)}, input_mode=input_mode, **settings
-    )
-
-
-def come(tmp_path, name, nodes=2):
-    """Waits until both nodes have left a file of this name."""
-    wait_for(lambda: len(list(tmp_path.glob(f"{name}-*"))) == nodes, f"files {name}")
-
-
-def test_status_and_logs_of_running_nodes(spark, tmp_path, leftovers):
-    with start(spark, operate.say_lines_and_wait, tmp_path) as cluster:
-        come(tmp_path, "said")
+def test_status_and_logs_of_running_nodes(standalone_spark, tmp_path, leftovers):
+    with start(standalone_spark, operate.say_lines_and_wait, tmp_path) as cluster:
+        wait_for_files(tmp_path, "said")
         status = run_tfos("status")
         assert status.returncode == 0, status.stderr
         assert f"cluster {cluster.cluster_id}: running, 2 nodes" in status.stdout
@@ -74,10 +52,10 @@ def test_status_and_logs_of_running_nodes(spark, tmp_path, leftovers):
 
 
 def test_the_output_of_a_node_that_has_ended_is_there_as_long_as_the_cluster(
-    spark, tmp_path, leftovers
+    standalone_spark, tmp_path, leftovers
 ):
-    with start(spark, operate.say_lines_and_wait, tmp_path) as cluster:
-        come(tmp_path, "said")
+    with start(standalone_spark, operate.say_lines_and_wait, tmp_path) as cluster:
+        wait_for_files(tmp_path, "said")
         (tmp_path / "end").touch()
         wait_for(lambda: all(node.state == "done" for node in cluster.status()), "the nodes' end")
         ended = run_tfos("logs", "worker:0", "-f")
@@ -88,9 +66,11 @@ def test_the_output_of_a_node_that_has_ended_is_there_as_long_as_the_cluster(
         )
 
 
-def test_stacks_of_a_node_that_waits_and_of_one_that_is_stopped(spark, tmp_path, leftovers):
-    with start(spark, operate.wait_on_the_main_thread, tmp_path) as cluster:
-        come(tmp_path, "waits")
+def test_stacks_of_a_node_that_waits_and_of_one_that_is_stopped(
+    standalone_spark, tmp_path, leftovers
+):
+    with start(standalone_spark, operate.wait_on_the_main_thread, tmp_path) as cluster:
+        wait_for_files(tmp_path, "waits")
         waits = run_tfos("stack", "worker:0")
         assert waits.returncode == 0, waits.stderr
         pid = pid_of(cluster, "worker:0")
@@ -113,10 +93,12 @@ def test_stacks_of_a_node_that_waits_and_of_one_that_is_stopped(spark, tmp_path,
         (tmp_path / "end").touch()
 
 
-def test_stacks_of_a_node_that_holds_pythons_lock_in_native_code(spark, tmp_path, leftovers):
+def test_stacks_of_a_node_that_holds_pythons_lock_in_native_code(
+    standalone_spark, tmp_path, leftovers
+):
     with pytest.raises(ClusterStoppedError, match="has stopped the cluster with `tfos stop`"):
-        with start(spark, operate.hang_in_native_code, tmp_path) as cluster:
-            come(tmp_path, "hangs")
+        with start(standalone_spark, operate.hang_in_native_code, tmp_path) as cluster:
+            wait_for_files(tmp_path, "hangs")
             for _ in range(2):
                 hangs = run_tfos("stack", "worker:1")
                 assert hangs.returncode == 0, hangs.stderr
@@ -131,9 +113,9 @@ def test_stacks_of_a_node_that_holds_pythons_lock_in_native_code(spark, tmp_path
             cluster.wait(BOUND_SECONDS)
 
 
-def test_a_native_parameter_server_has_no_stacks_of_python(spark, tmp_path, leftovers):
-    with start(spark, operate.wait_on_the_main_thread, tmp_path, parameter_servers=1):
-        come(tmp_path, "waits", 1)
+def test_a_native_parameter_server_has_no_stacks_of_python(standalone_spark, tmp_path, leftovers):
+    with start(standalone_spark, operate.wait_on_the_main_thread, tmp_path, parameter_servers=1):
+        wait_for_files(tmp_path, "waits", 1)
         server = run_tfos("stack", "ps:0")
         assert server.returncode == 0, server.stderr
         assert "the node runs no Python" in server.stdout
@@ -141,17 +123,17 @@ def test_a_native_parameter_server_has_no_stacks_of_python(spark, tmp_path, left
         (tmp_path / "end").touch()
 
 
-def test_stop_ends_a_cluster_that_is_fed_in_order(spark, tmp_path, leftovers):
+def test_stop_ends_a_cluster_that_is_fed_in_order(standalone_spark, tmp_path, leftovers):
     stopped = []
 
     def stop():
-        come(tmp_path, "reads")
+        wait_for_files(tmp_path, "reads")
         stopped.append(run_tfos("stop", "--timeout", "100"))
 
     thread = threading.Thread(target=stop)
-    rows = spark.sparkContext.parallelize(range(10_000), 2)
+    rows = standalone_spark.sparkContext.parallelize(range(10_000), 2)
     with pytest.raises(ClusterStoppedError) as raised:
-        with start(spark, operate.read_rows_and_say_so, tmp_path, "spark") as cluster:
+        with start(standalone_spark, operate.read_rows_and_say_so, tmp_path, "spark") as cluster:
             thread.start()
             cluster.train(rows, epochs=10**6)
     thread.join()
@@ -163,9 +145,9 @@ def test_stop_ends_a_cluster_that_is_fed_in_order(spark, tmp_path, leftovers):
     assert run_tfos("status").returncode == 1
 
 
-def test_stop_with_a_link_from_elsewhere(spark, tmp_path, leftovers, monkeypatch):
-    cluster = start(spark, operate.wait_on_the_main_thread, tmp_path)
-    come(tmp_path, "waits")
+def test_stop_with_a_link_from_elsewhere(standalone_spark, tmp_path, leftovers, monkeypatch):
+    cluster = start(standalone_spark, operate.wait_on_the_main_thread, tmp_path)
+    wait_for_files(tmp_path, "waits")
     monkeypatch.setenv("TFOS_RUNTIME_DIR", "/nowhere")
     refused = run_tfos("stop", "--link", link=cluster.page_url)
     assert refused.returncode == 2 and "opens only what is read" in refused.stderr

@@ -7,11 +7,11 @@ import subprocess
 
 import pytest
 
-import tfos
 from support import pages
+from support.operating import start, wait_for_files
 from support.places import ROOT
 from support.programs import operate
-from support.waiting import BOUND_SECONDS, wait_for
+from support.waiting import BOUND_SECONDS
 from tfos.base import executable
 from tfos.errors import ClusterStoppedError
 
@@ -19,7 +19,7 @@ PAGE = ROOT / "docs/operate.md"
 #: These go on until the cluster ends.
 ENDLESS = ("tfos top", "tfos logs worker:1 -f")
 
-pytestmark = pytest.mark.timeout(3 * BOUND_SECONDS)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3 * BOUND_SECONDS)]
 
 
 def lines():
@@ -30,13 +30,9 @@ def lines():
 
 
 def test_the_commands_of_the_page(spark, tmp_path, monkeypatch, leftovers):
-    monkeypatch.setenv("TFOS_RUNTIME_DIR", str(tmp_path / "clusters"))
     monkeypatch.setenv("PATH", f"{os.path.dirname(executable.path())}:{os.environ['PATH']}")
-    args = {"dir": str(tmp_path)}
-    cluster = tfos.run(
-        spark, operate.say_lines_and_wait, nodes=2, args=args, input_mode="tensorflow"
-    )
-    wait_for(lambda: len(list(tmp_path.glob("said-*"))) == 2, "both nodes")
+    cluster = start(spark, operate.say_lines_and_wait, tmp_path)
+    wait_for_files(tmp_path, "said")
     (tmp_path / "link.txt").write_text(cluster.page_url)
     shell = {"shell": True, "cwd": tmp_path, "text": True, "stdout": subprocess.PIPE}
     endless = [subprocess.Popen(line, **shell) for line in lines() if line in ENDLESS]

@@ -10,7 +10,7 @@ import signal
 import pytest
 
 import tfos
-from support.operating import follow, pid_of
+from support.operating import follow, pid_of, start, wait_for_files
 from support.operating import tfos as run_tfos
 from support.programs import operate
 from support.waiting import BOUND_SECONDS, wait_for
@@ -21,26 +21,10 @@ pytestmark = pytest.mark.timeout(3 * BOUND_SECONDS)
 LONG = ("--seconds", "300")
 
 
-@pytest.fixture(scope="module")
-def spark(spark_on, standalone_cluster):
-    return spark_on(standalone_cluster.url, **{"spark.executor.memory": "512m"})
-
-
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("TFOS_RUNTIME_DIR", str(tmp_path / "clusters"))
+def current_directory(tmp_path, monkeypatch):
+    """Files that a command writes lie in it."""
     monkeypatch.chdir(tmp_path)
-
-
-def start(spark, program, tmp_path, **settings):
-    return tfos.run(
-        spark, program, nodes=2, args={"dir": str(tmp_path)}, input_mode="tensorflow", **settings
-    )
-
-
-def come(tmp_path, name, nodes=2):
-    """Waits until the nodes have left a file of this name."""
-    wait_for(lambda: len(list(tmp_path.glob(f"{name}-*"))) == nodes, f"files {name}")
 
 
 def is_sampled(pid):
@@ -64,9 +48,9 @@ def weights(profile, frames, name):
     return sum(found), sum(profile["weights"])
 
 
-def test_a_profile_shows_the_hot_function_and_no_values(spark, tmp_path, leftovers):
-    with start(spark, operate.compute_hotly, tmp_path):
-        come(tmp_path, "computes")
+def test_a_profile_shows_the_hot_function_and_no_values(standalone_spark, tmp_path, leftovers):
+    with start(standalone_spark, operate.compute_hotly, tmp_path):
+        wait_for_files(tmp_path, "computes")
         done = run_tfos("profile", "worker:1", "--seconds", "2", "--output", "hot.json")
         assert done.returncode == 0, done.stderr
         (tmp_path / "end").touch()
@@ -95,9 +79,9 @@ def test_a_profile_shows_the_hot_function_and_no_values(spark, tmp_path, leftove
     assert [path.name for path in tmp_path.glob("*.part")] == []
 
 
-def test_one_profile_at_a_time_which_ctrl_c_ends(spark, tmp_path, leftovers):
-    with start(spark, operate.wait_on_the_main_thread, tmp_path) as cluster:
-        come(tmp_path, "waits")
+def test_one_profile_at_a_time_which_ctrl_c_ends(standalone_spark, tmp_path, leftovers):
+    with start(standalone_spark, operate.wait_on_the_main_thread, tmp_path) as cluster:
+        wait_for_files(tmp_path, "waits")
         pid = pid_of(cluster, "worker:0")
         first = follow("profile", "worker:0", *LONG)
         wait_for(lambda: is_sampled(pid), "the first profile")
@@ -117,10 +101,10 @@ def test_one_profile_at_a_time_which_ctrl_c_ends(spark, tmp_path, leftovers):
         (tmp_path / "end").touch()
 
 
-def test_a_node_that_dies_is_told_of(spark, tmp_path, leftovers):
+def test_a_node_that_dies_is_told_of(standalone_spark, tmp_path, leftovers):
     with pytest.raises(tfos.errors.TfosError):
-        with start(spark, operate.wait_on_the_main_thread, tmp_path) as cluster:
-            come(tmp_path, "waits")
+        with start(standalone_spark, operate.wait_on_the_main_thread, tmp_path) as cluster:
+            wait_for_files(tmp_path, "waits")
             pid = pid_of(cluster, "worker:1")
             profile = follow("profile", "worker:1", *LONG)
             wait_for(lambda: is_sampled(pid), "the profile")
@@ -132,9 +116,11 @@ def test_a_node_that_dies_is_told_of(spark, tmp_path, leftovers):
             cluster.wait(BOUND_SECONDS)
 
 
-def test_what_can_not_be_profiled_says_why(spark, tmp_path, leftovers, monkeypatch):
-    with start(spark, operate.wait_on_the_main_thread, tmp_path, parameter_servers=1) as cluster:
-        come(tmp_path, "waits", 1)
+def test_what_can_not_be_profiled_says_why(standalone_spark, tmp_path, leftovers, monkeypatch):
+    with start(
+        standalone_spark, operate.wait_on_the_main_thread, tmp_path, parameter_servers=1
+    ) as cluster:
+        wait_for_files(tmp_path, "waits", 1)
         server = run_tfos("profile", "ps:0")
         assert server.returncode == 1
         assert "the node runs no Python" in server.stderr
@@ -155,10 +141,10 @@ def test_what_can_not_be_profiled_says_why(spark, tmp_path, leftovers, monkeypat
         (tmp_path / "end").touch()
 
 
-def test_a_node_that_keeps_pythons_lock_is_told_of(spark, tmp_path, leftovers):
+def test_a_node_that_keeps_pythons_lock_is_told_of(standalone_spark, tmp_path, leftovers):
     with pytest.raises(tfos.errors.ClusterStoppedError):
-        with start(spark, operate.hang_in_native_code, tmp_path) as cluster:
-            come(tmp_path, "hangs")
+        with start(standalone_spark, operate.hang_in_native_code, tmp_path) as cluster:
+            wait_for_files(tmp_path, "hangs")
             for said in ("a thread keeps Python's lock", "an earlier profile still waits"):
                 hangs = run_tfos("profile", "worker:0", "--seconds", "0.5")
                 assert hangs.returncode == 1

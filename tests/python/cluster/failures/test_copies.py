@@ -33,6 +33,7 @@ def spark(spark_on, tmp_path_factory):
         yield spark_on(two.url, **SPECULATION)
 
 
+@pytest.mark.failure("speculative task", "training", "shutdown")
 @pytest.mark.parametrize("nodes", [2, (1, 2)], ids=["all needed", "elastic"])
 def test_a_copy_of_a_launch_task_stands_by(spark, tmp_path, capfd, leftovers, nodes):
     said = ""

@@ -20,6 +20,8 @@ from support.parameter_servers import server_of
 from support.places import SCRIPTS, TESTS
 from tfos.parameter_server.process import ParameterServerProcess
 
+pytestmark = pytest.mark.long
+
 OURS = "10.213.80.1"
 THEIRS = "10.213.80.2"
 #: Bytes, of which a connection holds some on their way.
@@ -64,6 +66,7 @@ class There:
         raise AssertionError(f"the script ended before it said {event!r}")
 
 
+@pytest.mark.failure("network cut", "training")
 @pytest.mark.parametrize("elements", [4, 4_000_000], ids=["small sums", "large sums"])
 def test_each_member_names_the_other_one(other_host, elements):
     key = secrets.token_hex(32)
@@ -85,6 +88,7 @@ def test_each_member_names_the_other_one(other_host, elements):
             assert "acknowledged nothing for" in error or "timed out" in error
 
 
+@pytest.mark.failure("network cut", "inference")
 def test_a_node_gives_up_a_feeder_in_the_middle_of_its_results(other_host):
     """And answers those that wait behind it."""
     nodes = Nodes(1, address=OURS)
@@ -108,6 +112,7 @@ def test_a_node_gives_up_a_feeder_in_the_middle_of_its_results(other_host):
         assert behind.result(TIMEOUT) == ["seven"]
 
 
+@pytest.mark.failure("network cut", "parameter servers")
 def test_a_parameter_server_gives_up_a_worker_in_the_middle_of_its_values(other_host, leftovers):
     """And the others no longer wait for its pushes."""
     process = ParameterServerProcess(OURS)

@@ -52,11 +52,22 @@ def kept(directory):
     return counts
 
 
+@pytest.mark.failure("node frozen", "feeding")
 def test_in_feeding(spark, cluster):
     with pytest.raises(NodeFailedError, match=STOPPED), cluster(programs.feeding) as run:
         run.train(rows_of(spark))
 
 
+@pytest.mark.long
+@pytest.mark.failure("node frozen", "caching")
+def test_in_caching(spark, cluster):
+    after_the_first_epoch = {"batches": 2 * ROWS // programs.BATCH}
+    with pytest.raises(NodeFailedError, match=STOPPED):
+        with cluster(programs.feeding, args=after_the_first_epoch) as run:
+            run.train(rows_of(spark), epochs=1000, cache="memory")
+
+
+@pytest.mark.long
 def test_it_is_named_with_its_step(spark, cluster, tmp_path):
     def has_come():
         return run.status()[1].metrics.get("step") == 20
@@ -73,17 +84,23 @@ def test_it_is_named_with_its_step(spark, cluster, tmp_path):
     assert ", epoch=1, step=20, " in str(failed.value)
 
 
+@pytest.mark.long
+@pytest.mark.failure("node frozen", "inference")
 def test_in_inference(spark, cluster):
     with pytest.raises(NodeFailedError, match=STOPPED), cluster(programs.inference) as run:
         with pytest.raises(Exception, match="has given no sign of life"):
             run.inference(rows_of(spark)).collect()
 
 
+@pytest.mark.long
+@pytest.mark.failure("node frozen", "shutdown")
 def test_in_shutdown(spark, cluster):
     with pytest.raises(NodeFailedError, match=STOPPED), cluster(programs.shutdown) as run:
         run.train(rows_of(spark))
 
 
+@pytest.mark.long
+@pytest.mark.failure("node frozen", "training")
 @pytest.mark.parametrize("shared_memory", [True, False], ids=["shared memory", "TCP"])
 def test_in_an_all_reduce(cluster, shared_memory):
     with pytest.raises(NodeFailedError, match=STOPPED):
@@ -93,23 +110,32 @@ def test_in_an_all_reduce(cluster, shared_memory):
             run.wait()
 
 
+@pytest.mark.long
+@pytest.mark.failure("node frozen", "training")
 def test_in_fit(spark, cluster):
     rows = spark.sparkContext.range(ROWS, numSlices=4).map(lambda n: [float(n % 7)] * 5)
     with pytest.raises(NodeFailedError, match=STOPPED), cluster(programs.fit) as run:
         run.train(rows, epochs=100)
 
 
+@pytest.mark.long
+@pytest.mark.failure("node frozen", "parameter servers")
 def test_a_parameter_server(spark, cluster, tmp_path):
     stopped = STOPPED.replace(r"worker:1 \(node 1", r"ps:0 \(node 0")
     with pytest.raises(NodeFailedError, match=stopped):
         with cluster(
-            programs.push_for_ever, nodes=2, parameter_servers=1, input_mode="tensorflow"
+            programs.push_for_ever,
+            nodes=2,
+            parameter_servers=1,
+            input_mode="tensorflow",
+            late_nodes=False,
         ) as run:
             wait_for((tmp_path / "pushes").exists, "a worker that pushes")
             os.kill(run.status()[0].pid, signal.SIGSTOP)
             run.wait()
 
 
+@pytest.mark.failure("node frozen", "feeding")
 def test_a_node_that_may_be_lost_leaves_its_rows_to_others(spark, cluster, tmp_path):
     with cluster(programs.feeding, max_lost_nodes=1) as run:
         run.train(rows_of(spark))
@@ -128,6 +154,7 @@ def test_a_program_that_holds_the_interpreter_is_not_silent(spark, cluster, tmp_
     assert len(kept(tmp_path)) == ROWS - 1
 
 
+@pytest.mark.long
 def test_it_may_be_silent_for_ever_and_go_on(spark, cluster, tmp_path):
     """As with a debugger."""
     with cluster(programs.feeding, node_answer_timeout=0) as run:
@@ -147,6 +174,7 @@ def test_it_may_be_silent_for_ever_and_go_on(spark, cluster, tmp_path):
     assert run.status()[1].metrics["seconds_without_answer"] == 0
 
 
+@pytest.mark.long
 def test_a_stopped_agent_is_told_apart(spark, cluster):
     with pytest.raises(NodeFailedError, match=r"worker:1 .*no heartbeat from its agent") as failed:
         with cluster(programs.feeding, heartbeat_timeout="2s", args={"victim": -1}) as run:

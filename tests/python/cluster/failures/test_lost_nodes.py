@@ -8,10 +8,10 @@ import pathlib
 import signal
 
 import numpy as np
-import psutil
 import pytest
 
 import tfos
+from support.executor_jvm import executor_of
 from tfos.errors import BadInputError, NodeFailedError
 
 ROWS = 20_000
@@ -85,6 +85,7 @@ def frame(spark):
     return spark.range(ROWS, numPartitions=4).selectExpr("array(0.5D, 1.5D) features", "id label")
 
 
+@pytest.mark.failure("node killed", "feeding")
 @pytest.mark.parametrize(
     "program, make",
     [
@@ -119,6 +120,7 @@ def echo(ctx):
             ctx.feed.batch_results([row[1] for row in rows])
 
 
+@pytest.mark.failure("node killed", "inference")
 @pytest.mark.parametrize("victim", [1, None])
 def test_inference_goes_on_without_a_lost_node(spark, tmp_path, victim):
     arguments = {"dir": str(tmp_path), "victim": victim, "batches": 20}
@@ -135,25 +137,17 @@ def test_later_epochs_are_fed_to_the_others(spark, tmp_path):
 
 
 def kill_executor(ctx):
-    """Of the victim: with it go the agent, and the Spark tasks that feed from there."""
+    """Kills the victim's executor; its agent and the Spark tasks feeding there die with it."""
     batches = 0
     while not ctx.feed.should_stop():
         keep(ctx, [row[1] for row in ctx.feed.next_batch(BATCH)])
         batches += 1
         if ctx.node_id == ctx.args["victim"] and batches == ctx.args["batches"]:
-            _executor().kill()
+            executor_of().kill()
             signal.pause()  # its agent ends it
 
 
-def _executor():
-    """The JVM of this node's executor, which works in the same directory."""
-    # With None for those of other tests that end meanwhile.
-    for process in psutil.process_iter(["name", "cwd"], ad_value=None):
-        if process.info["name"] == "java" and process.info["cwd"] == os.getcwd():
-            return process
-    raise AssertionError(f"no executor works in {os.getcwd()}")
-
-
+@pytest.mark.failure("executor killed", "feeding")
 def test_no_row_is_missing_when_an_executor_dies(spark, tmp_path):
     """Its tasks are run again, and nobody knows what they had brought to the node that died with
     them: rows may come twice."""

@@ -9,7 +9,7 @@ import tfos
 from support.programs import nodes as programs
 from support.waiting import BOUND_SECONDS, wait_for
 from tfos.base.page import PageLink
-from tfos.cluster.report import Report
+from tfos.cluster.view.report import Report
 from tfos.errors import TfosError
 
 

@@ -164,6 +164,26 @@ def test_a_change_of_a_state_or_of_what_the_driver_does_is_told_at_once():
     ]
 
 
+def test_what_grew_between_two_heartbeats_is_over_the_time_between_them():
+    """The heartbeats are 6 s apart, with a look every 2 s."""
+    clock, stream = Clock(), io.StringIO()
+    progress = Progress(True, quiet=0.0, stream=stream, clock=clock)
+    clock.now += 2
+    for second in range(2, 16, 2):
+        beats = second // 6 * 6
+        counted = {"rows": 600 * beats, "feed_bytes": 6e6 * beats} if beats else {}
+        fed = node(FEED, **counted)
+        progress.show([fed, fed | {"task_index": 1}], "running")
+        clock.now += 2
+    ended = fed | {"task_index": 1, "state": "done"}
+    progress.show([fed, ended], "running")
+    lines = stream.getvalue().splitlines()
+    assert "MB/s" not in lines[0] + lines[1]
+    for line in lines[2:-1]:
+        assert "rows read, 12.0 MB/s |" in line and line.count("(600 rows/s, ") == 2, line
+    assert "rows read, 6.0 MB/s |" in lines[-1] and "worker:1 done (0 rows/s)" in lines[-1]
+
+
 def test_on_a_terminal_the_line_stays_in_its_place(monkeypatch):
     monkeypatch.setattr("tfos.cluster.progress.columns_of", lambda stream: 60)
     clock, stream = Clock(), Terminal()

@@ -11,7 +11,8 @@ from pyspark.sql import functions
 
 import tfos
 from support.programs import nodes as programs
-from support.spark_errors import SPARK_ERRORS
+from support.programs import training
+from support.spark.errors import SPARK_ERRORS
 from tfos.cluster.training import plan_training
 from tfos.errors import BadInputError
 from tfos.feed.plan import Replay
@@ -21,7 +22,7 @@ def run(spark, tmp_path, feed, *, nodes=2, settings=None, **dataset):
     """{node: [[labels of each batch] of each pass]} of a program that reads ``passes`` passes."""
     arguments = {"dir": str(tmp_path), "batch": 4, "passes": 1, "queues": ["input"], **dataset}
     with tfos.run(
-        spark, programs.read_passes, nodes=nodes, args=arguments, **(settings or {})
+        spark, training.read_passes, nodes=nodes, args=arguments, **(settings or {})
     ) as cluster:
         feed(cluster)
     ledger = cluster.ledger()
@@ -89,6 +90,8 @@ def test_rows_of_a_cached_epoch_also_come_again_through_next_batch(spark, tmp_pa
     assert sorted(rows) == sorted(list(range(50)) * 3)
 
 
+@pytest.mark.failure("Ctrl-C", "caching")
+@pytest.mark.failure("notebook interrupt", "caching")
 @pytest.mark.parametrize("cache", ["memory", None])
 def test_what_an_interrupted_train_had_kept_is_not_replayed(spark, tmp_path, cache):
     """Neither as if it were the whole, nor before the rows of the next train."""
@@ -264,7 +267,7 @@ def test_what_is_fed_how_often(spark):
 def test_nodes_train_in_step_through_every_epoch(spark, tmp_path, remainder):
     # Over three partitions the nodes get different numbers of rows.
     arguments = {"dir": str(tmp_path), "remainder": remainder, "epochs": 3}
-    with tfos.run(spark, programs.train_in_step, nodes=2, args=arguments) as cluster:
+    with tfos.run(spark, training.train_in_step, nodes=2, args=arguments) as cluster:
         cluster.train(frame_of(spark, 103, 3), epochs=3)
     first, second = (json.loads((tmp_path / f"fit-{node}").read_text()) for node in range(2))
     assert first == second  # also the weights

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 import tfos
 from support.feed_nodes import TIMEOUT, labels, pairs
-from support.programs import nodes as programs
+from support.programs import training
 from tfos.errors import BadInputError
 
 
@@ -220,7 +220,7 @@ def test_a_program_trains_from_its_dataset(spark: Any, tmp_path: Any) -> None:
     rows = spark.sparkContext.parallelize(range(200), 4).map(
         lambda n: (np.array([n, 1], np.float32), np.float32(n))
     )
-    with tfos.run(spark, programs.fit_dataset, nodes=2, args={"dir": str(tmp_path)}) as cluster:
+    with tfos.run(spark, training.fit_dataset, nodes=2, args={"dir": str(tmp_path)}) as cluster:
         cluster.train(rows)
     seen = [pickle.loads(path.read_bytes()) for path in tmp_path.glob("fit-*")]
     assert sum(count for count, _ in seen) == 200

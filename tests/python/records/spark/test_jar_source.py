@@ -11,7 +11,7 @@ import pytest
 from support.files.record_source import Source, ids
 from support.files.remote_files import visible_in
 from support.places import ROOT
-from support.spark_errors import SPARK_ERRORS
+from support.spark.errors import SPARK_ERRORS
 from tfos import records
 from tfos.base import executable
 

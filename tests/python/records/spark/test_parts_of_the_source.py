@@ -7,6 +7,7 @@ import decimal
 import os
 import random
 
+import cloudpickle
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as sql
@@ -15,6 +16,8 @@ from tfos.errors import BadInputError
 from tfos.files.access import access_for
 from tfos.records import listing
 from tfos.records.spark import types, writer
+from tfos.records.spark.options import plan_reading
+from tfos.records.spark.reader import TFRecordReader
 
 
 def test_a_commit_counts_only_what_spark_counts(tmp_path):
@@ -94,3 +97,17 @@ def test_a_decimal_is_rounded():
 def test_directory_values_have_the_type_of_the_schema():
     scalar = types.directory_scalar("d", "2026-01-02", sql.DateType())
     assert scalar.as_py() == datetime.date(2026, 1, 2)
+
+
+def test_what_each_task_gets_does_not_grow_with_the_files():
+    schema = sql.StructType([sql.StructField("x", sql.LongType())])
+    sizes = []
+    for count in (10, 10_000):
+        tasks = [
+            [listing.FilePart(listing.ListedFile(f"/data/part-{number:05}", 1), None, 1)]
+            for number in range(count)
+        ]
+        reader = TFRecordReader(schema, ["x"], plan_reading({}), tasks, {})
+        assert len(reader.partitions()) == count
+        sizes.append(len(cloudpickle.dumps(reader)))
+    assert sizes[0] == sizes[1]

@@ -12,7 +12,7 @@ import pytest
 
 from support.files.record_source import PYTHON_FORMAT, ids
 from support.files.remote_files import visible_in
-from support.spark_errors import SPARK_ERRORS
+from support.spark.errors import SPARK_ERRORS
 from support.waiting import wait_for
 from tfos import records
 from tfos.errors import BadInputError

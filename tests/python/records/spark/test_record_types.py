@@ -11,7 +11,7 @@ from pyspark.ml.linalg import Vectors
 from pyspark.sql import types as sql
 
 from support.files.remote_files import visible_in
-from support.spark_errors import SPARK_ERRORS
+from support.spark.errors import SPARK_ERRORS
 from tfos import records
 from tfos.errors import BadInputError
 

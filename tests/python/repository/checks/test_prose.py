@@ -34,6 +34,7 @@ def test_pages_and_comments_keep_the_rules():
         ("The wheel has to be built there.", "has to"),
         ("Hosts have to be reachable.", "has to"),
         ("A queue is no list.", "is no X"),
+        ("So many nodes are asked.", "so many X"),
         ("All types but for maps are fed.", "but for"),
         ("Who listens on the network reads nothing.", "who + verb"),
         ("It is sent only to who has proved it.", "who + verb"),

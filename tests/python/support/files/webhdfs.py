@@ -29,7 +29,7 @@ class WebHdfs:
             return
 
     def names(self, path):
-        """Of what is in a directory."""
+        """The names of what is in a directory."""
         answer = json.loads(self._ask("GET", path, "LISTSTATUS"))
         return sorted(entry["pathSuffix"] for entry in answer["FileStatuses"]["FileStatus"])
 
@@ -40,7 +40,7 @@ class WebHdfs:
         return self._ask("GET", path, "OPEN").decode()
 
     def lines(self, directory):
-        """Of all the files of a Spark job's output, in order."""
+        """The lines of all the files of a Spark job's output, in order."""
         parts = [name for name in self.names(directory) if name.startswith("part-")]
         return [line for name in parts for line in self.read(f"{directory}/{name}").splitlines()]
 

@@ -61,10 +61,17 @@ class SimulatedCluster:
     """Owner and lifetime: a ``with`` block, which ends the coordinator. Threads: one.
 
     nodes: how many. heartbeat_ms: between two looks of the coordinator at its numbers.
-    max_lost_nodes: how many may be lost without ending the cluster.
+    max_lost_nodes: how many may be lost without ending the cluster. log_level: of the coordinator,
+    which logs to this process's standard error.
     """
 
-    def __init__(self, nodes: int, heartbeat_ms: int = 100, max_lost_nodes: int = 0):
+    def __init__(
+        self,
+        nodes: int,
+        heartbeat_ms: int = 100,
+        max_lost_nodes: int = 0,
+        log_level: str = "ERROR",
+    ):
         self.token = keys.new_token()
         self.cluster_id = os.urandom(8).hex()
         self.coordinator = Coordinator(
@@ -84,7 +91,7 @@ class SimulatedCluster:
                 "heartbeat_interval_ms": heartbeat_ms,
                 "heartbeat_timeout_ms": 600_000,
                 "max_lost_nodes": max_lost_nodes,
-                "log_level": "ERROR",
+                "log_level": log_level,
             },
             on_failure=lambda: None,
         )

@@ -9,6 +9,7 @@ import signal
 import numpy as np
 
 import tfos
+from support.programs.lives import begin_life, kill_after, say_it_joins, wait_for_those_who_join
 from support.waiting import wait_for
 from tfos.errors import BadInputError
 
@@ -159,3 +160,46 @@ def lose_the_chief(ctx):
         ],
     )
     return everything_of(model)
+
+
+def lose_the_chief_after_another(ctx):
+    """The last node dies and comes again. Then the chief dies. The others wait in the same epoch
+    for a checkpoint after that."""
+    import keras
+    from tfos import collective
+
+    directory = ctx.args["directory"]
+    life = begin_life(ctx)
+
+    class Act(keras.callbacks.Callback):
+        complete = lost = None
+
+        def on_train_batch_end(self, batch, logs=None):
+            if life > 0:
+                return
+            if batch == 1 and ctx.rank == 2:
+                kill_after(0)
+            elif batch == 3:
+                wait_for_those_who_join(ctx)
+            elif batch > 3 and self.complete is None and collective.size() == 3:
+                self.complete = batch
+                if ctx.rank == 0:
+                    kill_after(0)
+            elif self.complete is not None and self.lost is None and collective.size() == 2:
+                self.lost = batch
+            elif self.lost is not None and batch == self.lost + 3:
+                wait_for_checkpoint(directory, 0, self.lost + 1)
+
+        def on_epoch_end(self, epoch, logs=None):
+            assert life > 0 or self.lost is not None
+
+    model = model_of(seed=ctx.rank)
+    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
+    say_it_joins(ctx)
+    model.fit(
+        dataset_of(ctx.rank, 2000),
+        epochs=1,
+        verbose=0,
+        callbacks=[ctx.checkpoint(directory, every_seconds=0), Act()],
+    )
+    return life

@@ -12,7 +12,7 @@ def build_line(args):
 
 
 def train_line(args, ctx):
-    """Of the old kind: rows of lists, weights by least squares, a tf.Module that is exported."""
+    """An old program: rows of lists, weights by least squares, a tf.Module that is exported."""
     import numpy as np
     import tensorflow as tf
 

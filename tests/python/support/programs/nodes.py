@@ -3,8 +3,6 @@ as a user's would be."""
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import json
 import os
 import pathlib
@@ -13,8 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-
-import numpy as np
 
 
 def collect_rows(ctx):
@@ -35,6 +31,19 @@ def _collect(ctx, rows):
     path = pathlib.Path(ctx.args["dir"], f"rows-{ctx.node_id}")
     path.with_suffix(".part").write_bytes(pickle.dumps(rows))
     path.with_suffix(".part").rename(path)
+
+
+def rows_of(directory):
+    """What the programs above have seen: {node id: rows, in order}."""
+    return {
+        int(path.name.removeprefix("rows-")): pickle.loads(path.read_bytes())
+        for path in pathlib.Path(directory).glob("rows-*")
+    }
+
+
+def all_rows_of(directory):
+    """The same, node by node."""
+    return [row for _, rows in sorted(rows_of(directory).items()) for row in rows]
 
 
 def read_nothing_until(ctx):
@@ -83,115 +92,26 @@ def echo_columns(ctx):
         feed.batch_results(feed.next_batch(ctx.args["batch"]))
 
 
-def answer(ctx):
-    """Answers each batch as the function of ANSWERS does that its first row names."""
-    while not ctx.feed.should_stop():
-        rows = ctx.feed.next_batch(ctx.args["batch"])
-        if rows:
-            ctx.feed.batch_results(ANSWERS[rows[0].answer]([int(row.id) for row in rows]))
-
-
-def _tensors(ids):
-    import tensorflow as tf
-
-    return {"number": tf.constant(ids), "text": tf.constant([str(n) for n in ids])}
-
-
-def _rows(ids):
-    from pyspark.sql import Row  # Most nodes go without, which makes their start shorter.
-
-    return [Row(text=str(n), number=n) for n in ids]
-
-
-def _ragged_tensor(ids):
-    import tensorflow as tf
-
-    return {"numbers": tf.ragged.constant([[n] * (n % 3) for n in ids], tf.float32)}
-
-
-#: What to make of the ids of some rows: the results, in every form that they may have.
-ANSWERS = {
-    # number long, text string
-    "tuples": lambda ids: [(n, str(n)) for n in ids],
-    "lists": lambda ids: [[n, str(n)] for n in ids],
-    "Rows": _rows,
-    "dicts": lambda ids: [{"text": str(n), "number": n} for n in ids],
-    "dict of lists": lambda ids: {"number": ids, "text": [str(n) for n in ids]},
-    "dict of arrays": lambda ids: {
-        "text": np.array([str(n) for n in ids]),
-        "number": np.array(ids, np.int16),
-    },
-    "dict of objects": lambda ids: {
-        "text": np.array([str(n).encode() for n in ids], object),
-        "number": np.array(ids, "u8"),
-    },
-    "tensors": _tensors,
-    "rows of different kinds": lambda ids: [
-        (n, str(n)) if n % 2 else {"number": np.int8(n), "text": str(n)} for n in ids
-    ],
-    # number long
-    "values": lambda ids: ids,
-    "NumPy values": lambda ids: [np.int32(n) for n in ids],
-    "array": lambda ids: np.array(ids),
-    "tuples of one": lambda ids: [(n,) for n in ids],
-    "dicts of one": lambda ids: [{"number": n} for n in ids],
-    "column of one": lambda ids: {"number": np.array(ids)},
-    "generator": lambda ids: (n for n in ids),
-    # a double, b double
-    "pairs": lambda ids: [(float(n), n / 2) for n in ids],
-    "lists of numbers": lambda ids: [[float(n), n / 2] for n in ids],
-    "rows of an array": lambda ids: np.array([[n, n / 2] for n in ids], np.float32),
-    # numbers array<float>
-    "arrays": lambda ids: [np.full(n % 3, n, np.float32) for n in ids],
-    "lists of any length": lambda ids: [[float(n)] * (n % 3) for n in ids],
-    "lists in a column": lambda ids: {"numbers": [[n] * (n % 3) for n in ids]},
-    "ragged tensor": _ragged_tensor,
-    # words array<string>
-    "lists of words": lambda ids: [[str(n)] * (n % 3) for n in ids],
-    "words in tuples": lambda ids: [([str(n)] * (n % 3),) for n in ids],
-    "words in a column": lambda ids: {"words": [[str(n)] * (n % 3) for n in ids]},
-    # For types: a column `value`.
-    "bool": lambda ids: [n % 2 == 0 for n in ids],
-    "float": lambda ids: [n / 2 for n in ids],
-    "half": lambda ids: np.array(ids, np.float16) / 2,
-    "str": lambda ids: [f"\u00fc{n}" for n in ids],
-    "bytes": lambda ids: [b"\xff" * n for n in ids],
-    "UTF-8": lambda ids: [f"\u00fc{n}".encode() for n in ids],
-    "date": lambda ids: [datetime.date(1970, 1, 1) + datetime.timedelta(n) for n in ids],
-    "datetime": lambda ids: [EPOCH + datetime.timedelta(seconds=n) for n in ids],
-    "aware datetime": lambda ids: [
-        EPOCH.replace(tzinfo=datetime.UTC) + datetime.timedelta(seconds=n) for n in ids
-    ],
-    "datetime64": lambda ids: np.array(ids, "M8[s]"),
-    "microseconds": lambda ids: np.array(ids) * 1_000_000,
-    "decimal": lambda ids: [decimal.Decimal(n) / 4 for n in ids],
-    "now and then None": lambda ids: [n if n % 3 else None for n in ids],
-    "None": lambda ids: [None for n in ids],
-    "float and None": lambda ids: {"value": [n / 2 if n % 3 else None for n in ids]},
-    "lists of str": lambda ids: [[str(n), None] for n in ids],
-    "pairs of bytes": lambda ids: np.array([[str(n).encode(), b"x"] for n in ids], object),
-    "matrices": lambda ids: np.array(ids, np.float64).reshape(-1, 1, 1) + np.zeros((2, 3)),
-    "matrices and None": lambda ids: [np.full((2, 3), n) if n % 3 else None for n in ids],
-    "dates in arrays": lambda ids: np.array([[n, n + 1] for n in ids]),
-    "one null": lambda ids: [None if n == 7 else n for n in ids],
-    "null in an array": lambda ids: [[n, None] for n in ids],
-    "large": lambda ids: [1 << 40 for n in ids],
-    "huge": lambda ids: [1 << 70 for n in ids],
-    "mixed": lambda ids: [n if n % 2 else str(n) for n in ids],
-    "complex": lambda ids: np.array(ids, np.complex64),
-    "objects": lambda ids: [{n} for n in ids],
-    "structs": lambda ids: [{"value": {"a": n}} for n in ids],
-    "too many": lambda ids: ids + [0],
-}
-EPOCH = datetime.datetime(1970, 1, 1)
-
-
 def fail_at_once(ctx):
     raise ValueError(f"broken on purpose in node {ctx.node_id}")
 
 
 def fail_with_a_name_that_is_no_text(ctx):
     raise ValueError("can't read " + os.fsdecode(b"/data/caf\xe9"))
+
+
+def fail_in_tags(ctx):
+    raise ValueError("<b>no</b> & such column")
+
+
+def count_steps_until(ctx):
+    """Reads a batch a step to the end of the feed, and returns once there is a file."""
+    step = 0
+    while not ctx.feed.should_stop():
+        ctx.feed.next_batch(100)
+        step += 1
+        ctx.report(step=step, loss=0.25)
+    read_nothing_until(ctx)
 
 
 def fail_with_a_long_text(ctx):
@@ -258,6 +178,28 @@ def read_slowly_with_a_child(ctx):
     while not ctx.feed.should_stop():
         ctx.feed.next_batch(1)
         time.sleep(0.01)
+
+
+def all_reduce_for_ever_with_a_child(ctx):
+    import tensorflow as tf
+
+    from tfos import collective
+
+    start_children(ctx)
+    step = 0
+    while True:
+        collective.all_reduce(tf.ones([1000]))
+        ctx.report(step=(step := step + 1))
+
+
+def push_for_ever_with_a_child(ctx):
+    import numpy as np
+
+    start_children(ctx)
+    with ctx.parameter_server([np.zeros(1000, np.float32)], sync_interval=1) as server:
+        while True:
+            server.step()
+            ctx.report(step=server.version)
 
 
 class HangsWhileLoading:
@@ -330,89 +272,6 @@ def leave_a_row_unanswered(ctx):
     """Answers all rows of a partition but one, and returns."""
     feed = ctx.data_feed(train=False)
     feed.batch_results(feed.next_batch(100)[1:])
-
-
-def fit_dataset(ctx):
-    """Trains on the feed for one pass and notes the rows and steps that it took."""
-    import tensorflow as tf
-
-    import keras
-
-    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
-    model.compile("sgd", "mse")
-    spec = [tf.TensorSpec([2], tf.float32), tf.TensorSpec([], tf.float32)]
-    model.fit(ctx.dataset(8, spec=spec), verbose=0)
-    steps = int(model.optimizer.iterations)
-    rows = ctx._feed_source.server.counters()["rows"]
-    pathlib.Path(ctx.args["dir"], f"fit-{ctx.node_id}").write_bytes(pickle.dumps((rows, steps)))
-
-
-def read_passes(ctx):
-    """Reads passes over the dataset of each queue in turn, and stores the labels of every batch as
-    JSON. Padding is left out."""
-    import tensorflow as tf
-
-    args = ctx.args
-    spec = None
-    if args.get("spec"):
-        spec = {"x": tf.TensorSpec([2], tf.float32), "y": tf.TensorSpec([], tf.int64)}
-    datasets = [
-        ctx.dataset(args["batch"], queue=queue, remainder=args.get("remainder"), spec=spec)
-        for queue in args["queues"]
-    ]
-    passes = []
-    for _ in range(args["passes"]):
-        for dataset in datasets:
-            passes.append([])
-            for element in dataset:
-                labels, mask = (
-                    (element[0][1], element[1])
-                    if (args.get("remainder") == "pad")
-                    else (element[1], None)
-                )
-                labels = labels.numpy()
-                if mask is not None:
-                    assert len(labels) == args["batch"]
-                    labels = labels[mask.numpy() > 0]
-                passes[-1].append(labels.tolist())
-    path = pathlib.Path(ctx.args["dir"], f"passes-{ctx.node_id}")
-    path.write_text(json.dumps(passes))
-
-
-def train_in_step(ctx):
-    """Trains with a strategy that waits for all nodes in every step; stores the steps of each epoch
-    and the weights as JSON."""
-    import tensorflow as tf
-
-    strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    padded = ctx.args["remainder"] == "pad"
-    dataset = strategy.distribute_datasets_from_function(
-        lambda _context: ctx.dataset(4, label="y", remainder=ctx.args["remainder"]).prefetch(2)
-    )
-    with strategy.scope():
-        weights = tf.Variable(tf.zeros([2]))
-
-    def gradient(x, y, mask):
-        with tf.GradientTape() as tape:
-            error = tf.linalg.matvec(x, weights) - tf.cast(y, tf.float32)
-            loss = tf.reduce_sum(mask * error**2)
-        context = tf.distribute.get_replica_context()
-        total = context.all_reduce(tf.distribute.ReduceOp.SUM, tape.gradient(loss, weights))
-        weights.assign_sub(1e-6 * total)
-
-    @tf.function
-    def step(batch):
-        x, y, *mask = batch
-        strategy.run(gradient, args=(x, y, mask[0] if padded else tf.ones([4])))
-
-    steps = []
-    for _ in range(ctx.args["epochs"]):
-        steps.append(0)
-        for batch in dataset:
-            step(batch)
-            steps[-1] += 1
-    path = pathlib.Path(ctx.args["dir"], f"fit-{ctx.node_id}")
-    path.write_text(json.dumps({"steps": steps, "weights": weights.numpy().tolist()}))
 
 
 def save_once_a_node_leaves(ctx):

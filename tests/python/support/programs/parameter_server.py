@@ -3,9 +3,12 @@
 import json
 import os
 import pathlib
+import signal
 
 import numpy as np
+import psutil
 
+from support.executor_jvm import executor_of
 from tfos import parameter_server
 from tfos.parameter_server import connection
 
@@ -74,3 +77,65 @@ def push_for_ever(ctx):
             w[0] += 1
             server.step()
             ctx.report(pushed=server.version)
+
+
+def write_result(ctx, **found):
+    name = f"{ctx.job_name}-{ctx.task_index}.json"
+    pathlib.Path(ctx.args["directory"], name).write_text(json.dumps(found))
+
+
+def add_through_a_loss(ctx):
+    """Adds 1 in each step, until a while after the test has lost the server."""
+    lost = pathlib.Path(ctx.args["directory"], "lost")
+    w = [np.zeros(1000, np.float32)]
+    steps = after = 0
+    with ctx.parameter_server(w, sync_interval=1, overlap=ctx.args["overlap"]) as server:
+        while after < 30:
+            after += lost.exists()
+            w[0] += 1
+            server.step()
+            steps += 1
+            ctx.report(pushed=server.version)
+        server.pull()
+        version = server.version
+    write_result(ctx, steps=steps, value=float(w[0][0]), version=version)
+
+
+def lose(ctx, what):
+    """Kills the first server, or what it needs."""
+    agent = psutil.Process(ctx._bootstrap["nodes"][0]["agent_pid"])
+    lose_of(agent, what)
+
+
+def lose_of(agent, what):
+    """The same, told its agent's process. Returns that of the server."""
+    (server,) = agent.children()
+    if what == "agent":
+        agent.send_signal(signal.SIGKILL)
+    elif what == "agent of a stopped server":
+        server.send_signal(signal.SIGSTOP)
+        agent.send_signal(signal.SIGKILL)
+    elif what == "process":
+        server.send_signal(signal.SIGKILL)
+    else:
+        executor_of(server).kill()
+    return server
+
+
+def add_for_each_batch(ctx):
+    """Adds 1 for each batch that it is fed, and loses the server in the middle."""
+    w = [np.zeros(1000, np.float32)]
+    rows = batches = 0
+    with ctx.parameter_server(w, sync_interval=1, overlap=False) as server:
+        while not ctx.feed.should_stop():
+            batch = ctx.feed.next_batch(50)
+            if not batch:
+                continue
+            rows += len(batch)
+            batches += 1
+            if batches == 10:
+                lose(ctx, ctx.args["lost"])
+            w[0] += 1
+            server.step()
+        version = server.version
+    write_result(ctx, rows=rows, batches=batches, value=float(w[0][0]), version=version)

@@ -25,9 +25,10 @@ from support import pages
 from support.places import ROOT
 from support.programs import ml as ml_programs
 from support.programs import nodes as programs
+from support.programs import training
 from support.waiting import wait_for
 from tfos import parallel, util
-from tfos.errors import BadInputError
+from tfos.errors import BadInputError, NodeFailedError
 
 ROWS = 2000
 #: Seconds; a busy machine answers late.
@@ -55,7 +56,7 @@ def say(event, **what):
 
 
 def frame(spark, rows=ROWS, partitions=4):
-    """Of more partitions than the executors have slots."""
+    """A frame of more partitions than the executors have slots."""
     return spark.range(0, rows, 1, partitions).selectExpr("id", "cast(id as float) / 2 as half")
 
 
@@ -87,7 +88,7 @@ def shuffled_with_validation(spark, directory):
     arguments = {"dir": str(directory), "batch": 100, "queues": ["input", "validation"]}
     arguments |= {"passes": 3, "remainder": "drop"}
     data = frame(spark).selectExpr("half as x", "id as y")
-    with tfos.run(spark, programs.read_passes, nodes=1, args=arguments) as cluster:
+    with tfos.run(spark, training.read_passes, nodes=1, args=arguments) as cluster:
         cluster.train(data, epochs=3, shuffle=7, cache="memory", validation=data.where("y < 200"))
     return cluster.ledger().complaint()
 
@@ -123,6 +124,41 @@ def wait_for_results(spark, directory):
 
 def too_many_nodes(spark, directory):
     tfos.run(spark, programs.return_at_once, nodes=3, registration_timeout=10)
+
+
+def no_slot_for_the_coordinator(spark, directory):
+    """While the tasks of another job fill all slots."""
+
+    def hold(batches):
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                (directory / f"held-{number}").touch()
+            wait_for((directory / "release").exists, "the end of the test")
+            yield batch
+
+    holding = spark.range(0, 2, 1, 2).mapInArrow(hold, "id long")
+    holder = threading.Thread(target=holding.collect)
+    holder.start()
+    try:
+        wait_for(lambda: len(list(directory.glob("held-*"))) == 2, "tasks in both slots")
+        try:
+            tfos.run(spark, programs.return_at_once, nodes=1, registration_timeout=5)
+        except NodeFailedError as error:
+            failure = {"raised": type(error).__name__, "text": str(error)}
+        else:
+            raise AssertionError("the coordinator got a slot")
+        # The slots are still taken, so its job ends only if it was cancelled.
+        wait_for(lambda: not _threads_of_coordinators(), _threads_of_coordinators)
+    finally:
+        (directory / "release").touch()
+        holder.join()
+    return failure
+
+
+def _threads_of_coordinators():
+    """Those that wait for the jobs which start them."""
+    names = [thread.name for thread in threading.enumerate()]
+    return [name for name in names if name.startswith("tfos-") and name.endswith("-coordinator")]
 
 
 def interrupted(spark, directory):

@@ -11,6 +11,7 @@ import sys
 import tensorflow as tf
 
 from tfos import collective
+from tfos.base import training_nodes
 from tfos.errors import TfosError
 
 JOBS = ("chief", "worker")
@@ -36,7 +37,7 @@ def main(rank, address, key):
             }
             for number, job in enumerate(JOBS)
         ]
-        collective.use(nodes, rank, key, listener.fileno(), encrypt="false")
+        training_nodes.use(nodes, rank, key, listener.fileno(), encrypt="false")
         try:
             while True:
                 collective.all_reduce(tf.ones([elements]))

@@ -60,30 +60,44 @@ def run(sc, name, action, directory):
     program = getattr(programs, name)
     if isinstance(program, type):
         program = program(directory)
+    action, _, end = action.partition(" and ")
+
+    def stop_once_told():
+        sys.stdin.readline()
+        sc.stop()
+
+    then = stop_once_told if end == "stop" else lambda: None
     if action == "start":
-        start(sc, program, directory)
+        start(sc, program, directory, then)
         return
-    arguments = {"dir": directory, "batch": 10}
-    mode = "tensorflow" if action == "wait" else "spark"
-    with tfos.run(sc, program, nodes=2, args=arguments, input_mode=mode) as cluster:
-        say("cluster", id=cluster.cluster_id)
+    options = {"args": {"dir": directory, "batch": 10}, "nodes": 2}
+    if action in ("wait", "train", "push"):
+        options["input_mode"] = "tensorflow"
+    if action == "push":
+        options["parameter_servers"] = 1
+        options["late_nodes"] = False  # A lost server ends the cluster, too.
+    with tfos.run(sc, program, **options) as cluster:
+        servers = options.get("parameter_servers", 0)
+        say("cluster", id=cluster.cluster_id, programs=options["nodes"] - servers)
         if action == "load":
             say("load")
             cluster.train(sc.parallelize(range(10), 2))
         elif action == "feed":
-            feed_until_killed(sc, cluster)
+            feed_until_killed(sc, cluster, then)
         elif action == "infer":
-            infer_until_killed(sc, cluster)
+            infer_until_killed(sc, cluster, then)
         elif action == "cache":
             cluster.train(sc.parallelize(range(100), 2), epochs=10_000, cache="memory")
             say("cache")
+            in_background(then)
             cluster.shutdown()
-        elif action == "stop":
-            feed_until_killed(sc, cluster, then=sc.stop)
         elif action == "wait":
-            wait_until_killed(cluster)
+            wait_until_killed(cluster, action, lambda node: node.state == "running", then)
+        elif action in ("train", "push"):
+            wait_until_killed(cluster, action, lambda node: node.metrics.get("step", 0) > 0, then)
         elif action == "shutdown":
             say("shutdown")
+            in_background(then)
             cluster.shutdown()
         elif action == "count":
             count(sc, cluster, directory)
@@ -102,18 +116,22 @@ def in_background(function):
     threading.Thread(target=run_or_end, daemon=True).start()
 
 
-def wait_until_killed(cluster):
-    """Says `wait` once the programs are under way."""
+def wait_until_killed(cluster, action, is_under_way, then):
+    """Says the action's name once all programs are under way, and calls ``then``."""
 
-    def say_when_running():
-        wait_for(lambda: all(node.state == "running" for node in cluster.status()), "running nodes")
-        say("wait")
+    def say_when_under_way():
+        def are():
+            return all(is_under_way(node) for node in cluster.status() if node.job_name != "ps")
 
-    in_background(say_when_running)
+        wait_for(are, f"all programs to {action}")
+        say(action)
+        then()
+
+    in_background(say_when_under_way)
     cluster.wait()
 
 
-def feed_until_killed(sc, cluster, then=lambda: None):
+def feed_until_killed(sc, cluster, then):
     """Says `feed` once a node has rows and a feed task is in its middle, and calls ``then``."""
 
     def say_when_fed():
@@ -128,8 +146,9 @@ def feed_until_killed(sc, cluster, then=lambda: None):
     cluster.train(sc.parallelize(range(1_000_000), 4).map(lambda n: (n, b"x" * 1000)), epochs=10)
 
 
-def infer_until_killed(sc, cluster):
-    """Says `infer` once there are results. The tasks must fail, and then the cluster says why."""
+def infer_until_killed(sc, cluster, then):
+    """Says `infer` once there are results, and calls ``then``. The tasks must fail, and the error
+    says why."""
 
     def say_when_answered():
         wait_for(
@@ -137,13 +156,10 @@ def infer_until_killed(sc, cluster):
             "results of a node",
         )
         say("infer")
+        then()
 
     in_background(say_when_answered)
-    try:
-        cluster.inference(sc.range(1_000_000, numSlices=4)).count()
-    except Exception:
-        traceback.print_exc()
-    cluster.shutdown()
+    cluster.inference(sc.range(1_000_000, numSlices=4)).count()
     raise AssertionError("inference went on, and so did the cluster")
 
 
@@ -174,8 +190,9 @@ def count(sc, cluster, directory):
     say("counted", rows=len(seen), distinct=len(set(seen)))
 
 
-def start(sc, program, directory):
-    """One executor slot is taken, so one of two nodes starts and waits for the other."""
+def start(sc, program, directory, then):
+    """One executor slot is taken, so one of two nodes starts and waits for the other. Calls ``then``
+    meanwhile."""
     taken = pathlib.Path(directory, "taken")
 
     def occupy(_):
@@ -185,6 +202,7 @@ def start(sc, program, directory):
     threading.Thread(target=lambda: sc.parallelize([0], 1).foreach(occupy), daemon=True).start()
     wait_for(taken.exists, taken)
     say("launching")
+    in_background(then)
     tfos.run(sc, program, nodes=2, args={"dir": directory}, registration_timeout=100)
 
 

@@ -65,7 +65,8 @@ class DeadlyFile(io.FileIO):
 def write_next(directory, files):
     writer = CheckpointDirectory(directory)
     number = checked(directory).epoch + 1
-    writer._access = files
+    if files is not None:
+        writer._access = files
     writer.write(state_of(number))
     writer.prune(2)
     return number
@@ -91,4 +92,4 @@ if __name__ == "__main__":
         die_before_each(sys.argv[1])
     else:
         while True:
-            print(write_next(sys.argv[1], LocalFiles()), flush=True)
+            print(write_next(sys.argv[1], None), flush=True)

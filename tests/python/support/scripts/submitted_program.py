@@ -26,7 +26,7 @@ def fit(ctx):
 
 
 def names_in(directory):
-    """Of a file system that only the cluster's configuration may tell."""
+    """The names in a directory of a file system that only the cluster's configuration may tell."""
     from tfos.files.access import access_for
 
     access, path = access_for(directory)

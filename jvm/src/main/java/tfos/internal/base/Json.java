@@ -25,7 +25,7 @@ public final class Json {
     }
   }
 
-  /** Of values that JSON has: strings, numbers, booleans, arrays, lists, maps. */
+  /** The text of values that JSON has: strings, numbers, booleans, arrays, lists, maps. */
   public static String text(Object value) {
     try {
       return MAPPER.writeValueAsString(value);

@@ -31,7 +31,7 @@ public final class NativeLibrary {
   /** Loads the library unless it is loaded. */
   public static void load() {}
 
-  /** Of the C++ part, such as "0.1.0". */
+  /** The version of the C++ part, such as "0.1.0". */
   public static native String version();
 
   private static void loadOnce() {

@@ -68,7 +68,7 @@ public final class ColumnTypes {
     return json;
   }
 
-  /** Of a type without a format: its name, which native code knows nothing of and says so. */
+  /** The format of a type; its name if it has none, which native code says it does not know. */
   private static String formatOf(DataType type) {
     if (type instanceof DateType) {
       return "tdD";

@@ -21,7 +21,7 @@ import tfos.internal.spark.SparkVersions;
 public final class FrameFeeder {
   private FrameFeeder() {}
 
-  /** Of the jar. */
+  /** The version of the jar. */
   public static String version() {
     return FrameFeeder.class.getPackage().getImplementationVersion();
   }

@@ -76,7 +76,7 @@ public final class Inference {
       this.splits = splits;
     }
 
-    /** Of column -> input. */
+    /** The inputs of a mapping from columns to inputs. */
     public static List<Input> listOf(Map<String, String> mapping) {
       return mapping.entrySet().stream()
           .map(entry -> new Input(entry.getKey(), entry.getValue(), ""))
@@ -159,7 +159,7 @@ public final class Inference {
     twice.retainAll(Arrays.asList(outputs.fieldNames()));
     if (!twice.isEmpty()) {
       throw new IllegalArgumentException("column " + String.join(", ", twice)
-          + " would be there twice: give the outputs of " + model.path
+          + " would appear twice: give the outputs of " + model.path
           + " other names in the output mapping");
     }
     StructType all = kept;
@@ -169,7 +169,7 @@ public final class Inference {
     return all;
   }
 
-  /** Of what {@link #apply} gives. */
+  /** The schema of what {@link #apply} gives. */
   public StructType schema() {
     StructType schema = new StructType();
     for (StructField field : result.fields()) {

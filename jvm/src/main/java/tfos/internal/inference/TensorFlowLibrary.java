@@ -29,7 +29,7 @@ public final class TensorFlowLibrary {
 
   private TensorFlowLibrary() {}
 
-  /** Of that Python's package; "": of the one that Spark uses on this host. */
+  /** The directory of that Python's package; "": of the one that Spark uses on this host. */
   static String directory(String python) {
     return find(System.getenv(VARIABLE), python.isEmpty() ? python() : python);
   }

@@ -40,7 +40,7 @@ final class RecordColumnWriters {
 
   /** Vectors of Spark ML as lists of float, sparse ones too. */
   private static final class VectorWriter extends OffsetWriter {
-    // Of the struct that Spark has for a vector.
+    // Fields of the struct that Spark has for a vector.
     private static final int FIELDS = 4;
     private static final int KIND = 0;
     private static final int SIZE = 1;

@@ -24,7 +24,7 @@ import org.slf4j.LoggerFactory;
 public final class RecordIndexes {
   private static final Logger LOG = LoggerFactory.getLogger(RecordIndexes.class);
   private static final String SUFFIX = ".tfindex";
-  /** Of a file's begin and end that an index is checked with: kFingerprintBytes in C++. */
+  /** Bytes of a file's begin and end that an index is checked with: kFingerprintBytes in C++. */
   private static final int FINGERPRINT_BYTES = 4_096;
 
   /**
@@ -68,7 +68,7 @@ public final class RecordIndexes {
     try (FSDataInputStream stream = files.open(indexOf(file))) {
       index = stream.readAllBytes();
     } catch (FileNotFoundException error) {
-      // Of another class than for a missing file: Spark may have been told to pass over those.
+      // It is not the class for a missing file: Spark may have been told to pass over those.
       throw new IOException("the index " + indexOf(file) + " was there a moment ago", error);
     }
     int most = (int) Math.min(bytes, FINGERPRINT_BYTES);

@@ -27,7 +27,7 @@ public final class RecordOptions {
   private static final Set<String> WRITE =
       Set.of("recordtype", "compression", "compressionlevel", "index");
 
-  /** Of Spark itself, for every format of files. */
+  /** Options of Spark itself, for every format of files. */
   private static final Set<String> SPARK_READ = Set.of("path", "paths", "basepath",
       "modifiedbefore", "modifiedafter", "ignorecorruptfiles", "ignoremissingfiles", "timezone",
       "returning_batch", "maxfilespertrigger", "maxbytespertrigger", "latestfirst", "maxfileage",
@@ -88,16 +88,16 @@ public final class RecordOptions {
     return options.getOrDefault(name.toLowerCase(Locale.ROOT), otherwise);
   }
 
-  /** The one of some names that was given, in the case of these; the first is the default. */
-  public String oneOf(String name, String... known) {
-    String given = get(name, known[0]);
-    for (String one : known) {
-      if (one.equalsIgnoreCase(given)) {
-        return one;
-      }
-    }
-    throw new IllegalArgumentException(
-        name + " '" + given + "' is none of " + String.join(", ", known));
+  /** "failfast", "dropmalformed" or "permissive". */
+  public String mode() {
+    return RecordRules.mode(get("mode", ReadPlan.FAIL_FAST));
+  }
+
+  /** How much of each record is checked. */
+  public String validation() {
+    String given = get("validation", "full");
+    RecordRules.checkValidation(given);
+    return given;
   }
 
   public String recordType() {
@@ -110,26 +110,17 @@ public final class RecordOptions {
   }
 
   public boolean flag(String name, boolean otherwise) {
-    String given = get(name, Boolean.toString(otherwise)).toLowerCase(Locale.ROOT);
-    if (!given.equals("true") && !given.equals("false")) {
-      throw new IllegalArgumentException(
-          name + "='" + get(name, "") + "' is neither true nor false");
-    }
-    return given.equals("true");
+    return RecordRules.flag(name, get(name, Boolean.toString(otherwise)));
   }
 
-  /** A number of at least {@code least}. */
-  public long number(String name, long otherwise, long least) {
-    String given = get(name, Long.toString(otherwise));
-    try {
-      long number = Long.parseLong(given);
-      if (number >= least) {
-        return number;
-      }
-    } catch (NumberFormatException error) {
-      throw new IllegalArgumentException(name + "='" + given + "' is not a positive number", error);
-    }
-    throw new IllegalArgumentException(name + "='" + given + "' is not a positive number");
+  /** A number of at least 1. */
+  public long count(String name, long otherwise) {
+    return has(name) ? RecordRules.count(name, get(name, "")) : otherwise;
+  }
+
+  /** From 0 to 9; -1 leaves it to zlib. */
+  public int compressionLevel() {
+    return has("compressionLevel") ? RecordRules.compressionLevel(get("compressionLevel", "")) : -1;
   }
 
   /** "", "GZIP" or "ZLIB", by the end of a file's name. */

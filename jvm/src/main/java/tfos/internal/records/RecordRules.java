@@ -16,6 +16,24 @@ final class RecordRules {
   /** "Example", "SequenceExample" or "ByteArray", whatever the case of the name. */
   static native String recordType(String name);
 
+  /** "failfast", "dropmalformed" or "permissive", whatever the case of the option. */
+  static native String mode(String option);
+
+  /** Whether the option names how much of each record is checked. */
+  static native void checkValidation(String option);
+
+  /** The value of an option: "true" or "false", whatever the case. */
+  static native boolean flag(String name, String value);
+
+  /** The value of an option: digits, which make a number of at least 1. */
+  static native long count(String name, String value);
+
+  /** The value of the option {@code compressionLevel}: 0 to 9. */
+  static native int compressionLevel(String value);
+
+  /** Whether files so compressed can have an index, if they are to have one. */
+  static native void checkIndex(boolean index, String compression);
+
   /** "", "GZIP" or "ZLIB": what an option names. */
   static native String compression(String option);
 

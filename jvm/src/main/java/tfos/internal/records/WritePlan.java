@@ -48,17 +48,9 @@ public final class WritePlan implements Serializable {
 
   public static WritePlan of(RecordOptions options, StructType columns) {
     String compression = options.compression() == null ? "" : options.compression();
-    long level = options.number("compressionLevel", -1, options.has("compressionLevel") ? 0 : -1);
-    if (level > 9) {
-      throw new IllegalArgumentException(
-          "compressionLevel='" + level + "' is none of 0 to 9");
-    }
-    WritePlan plan = new WritePlan(options.recordType(), compression, (int) level,
+    WritePlan plan = new WritePlan(options.recordType(), compression, options.compressionLevel(),
         options.flag("index", false), columns);
-    if (plan.index && !compression.isEmpty()) {
-      throw new IllegalArgumentException(
-          "index goes with uncompressed files only, and these are " + compression);
-    }
+    RecordRules.checkIndex(plan.index, compression);
     RecordColumns.check(columns, plan.recordType, "written");
     return plan;
   }

@@ -118,7 +118,7 @@ public final class TFRecordFormat implements FileFormat, DataSourceRegister, Ser
 
   private static StructType inferred(List<FileStatus> files, ReadPlan plan, RecordOptions options,
       Configuration hadoop) {
-    long left = options.number("sampleRecords", SAMPLE_RECORDS, 1);
+    long left = options.count("sampleRecords", SAMPLE_RECORDS);
     boolean onlySound = !plan.mode().equals(ReadPlan.FAIL_FAST);
     long inference =
         NativeRecords.newInference(plan.recordType(), options.flag("inferStrings", true));
@@ -149,8 +149,7 @@ public final class TFRecordFormat implements FileFormat, DataSourceRegister, Ser
 
   /** Without columns; its bad column is what it would be called. */
   private static ReadPlan plan(SparkSession spark, RecordOptions options) {
-    String mode = options.oneOf(
-        "mode", ReadPlan.FAIL_FAST, ReadPlan.DROP_MALFORMED, ReadPlan.PERMISSIVE);
+    String mode = options.mode();
     String recordType = options.recordType();
     boolean keeps =
         mode.equals(ReadPlan.PERMISSIVE) && !recordType.equals(RecordOptions.BYTE_ARRAY);
@@ -159,14 +158,14 @@ public final class TFRecordFormat implements FileFormat, DataSourceRegister, Ser
           + "with recordType ByteArray");
     }
     if (options.has("maxPartitionBytes")) {
-      options.number("maxPartitionBytes", 0, 1);
+      options.count("maxPartitionBytes", 0);
       LOG.warn("the option maxPartitionBytes changes nothing where the jar reads TFRecords: set "
           + "spark.sql.files.maxPartitionBytes");
     }
     String bad = options.get(
         BAD_COLUMN_OPTION, spark.conf().get("spark.sql.columnNameOfCorruptRecord"));
     return new ReadPlan(recordType, options.compression(), mode,
-        options.oneOf("validation", "full", "lengths", "none"), new StructType(), keeps ? bad : "");
+        options.validation(), new StructType(), keeps ? bad : "");
   }
 
   @Override

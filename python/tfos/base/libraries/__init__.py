@@ -1,0 +1,1 @@
+"""Shared libraries: where they are, and whether they go with this installation."""

@@ -1,0 +1,225 @@
+"""Tensors between the nodes that train together: sums, means, broadcasts.
+
+    from tfos import collective
+
+    def train(ctx):
+        ...
+        gradients = collective.all_reduce(tape.gradient(loss, variables))    # the mean of all nodes
+
+Every training node (chief or master, and workers) must call the same functions in the same order,
+in eager code or in a ``tf.function``. The first call connects the nodes. ``ctx.distribute`` does
+all of it for a Keras optimizer.
+
+Errors: ``tf.errors.UnavailableError`` with the name of the node that is gone or gave up, from
+``barrier`` :class:`tfos.errors.TfosError` or, in a ``tf.function``, ``tf.errors.UnknownError``;
+``tf.errors.InvalidArgumentError`` naming both when two nodes do different things. Nothing can be
+done with the other nodes any more then.
+A node whose program ends before those of the others has left: they go on without it, and their
+means are over those who have not left.
+
+Threads: any, but the order of calls must be the same on all nodes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+import tensorflow as tf
+
+from tfos.base import training_nodes
+from tfos.collective.members import Group
+from tfos.errors import BadInputError
+
+_group: Group | None = None
+_joining = threading.Lock()
+
+
+def prefer_rdma() -> None:
+    """Has this node exchange tensors over UCX where that is there, as ``spark.tfos.rdma=true`` does
+    for all. For programs that ask for it themselves, before their first collective operation.
+    Raises :class:`tfos.errors.BadInputError` after that, and where the cluster encrypts
+    everything."""
+    with _joining:
+        if _group is not None:
+            raise BadInputError(
+                "this node is connected to the others already: ask for rdma before "
+                "its first collective operation"
+            )
+        known = training_nodes.known()
+        options = {} if known is None else known.options
+        if options.get("encrypt") == "true":
+            raise BadInputError(
+                'rdma=True: this cluster encrypts everything (encrypt="true"), which UCX '
+                "can't: leave one out"
+            )
+        if options.get("rdma", "false") == "false":
+            training_nodes.set_option("rdma", "true")
+
+
+def leave() -> None:
+    """Says that this program has done all it does with the others, and waits for them;
+    ``tfos.node`` does when a program has ended. They go on meanwhile: sums and means are over those
+    who have not left."""
+    if _group is not None:
+        _group.leave()
+
+
+def group() -> Group:
+    """The group of this process; the first call waits for the other nodes."""
+    global _group
+    with _joining:
+        if _group is None:
+            known = training_nodes.known()
+            if known is None:
+                raise BadInputError(
+                    "collective operations are for nodes: call them in the program "
+                    "that tfos.run starts"
+                )
+            if known.may_lose_nodes:
+                raise BadInputError(
+                    "ctx.distribute and tfos.collective are for nodes that train in step, which "
+                    "can't go on without a lost one: they do not go with max_lost_nodes"
+                )
+            with tf.init_scope():
+                _group = Group(
+                    known.nodes, known.node_id, known.key, known.listener, **known.options
+                )
+        return _group
+
+
+def is_coming_in() -> bool:
+    """Whether this node joins others, and has not got their weights yet."""
+    return _group is not None and _group.feed is not None and not _group.has_state
+
+
+def rank() -> int:
+    """This node's number among the training nodes, from 0; the chief or master has 0."""
+    return group().rank
+
+
+def size() -> int:
+    """How many nodes train together now."""
+    return group().size
+
+
+def all_reduce(
+    tensors: Any,
+    op: str = "mean",
+    *,
+    weight: Any = None,
+    compression: str | None = None,
+    name: str = "all_reduce",
+) -> Any:
+    """The mean or sum of everybody's ``tensors``, bit for bit identical on all nodes.
+
+    Args:
+        tensors: a tensor, ``tf.IndexedSlices``, None, or a structure of them: float32, float64,
+            float16, bfloat16, and for sums int32 and int64. Shapes must be the same everywhere;
+            IndexedSlices (gradients of embeddings) may have any number of rows, and give the rows
+            of all nodes.
+        op: "mean" or "sum".
+        weight: of this node's tensors in a mean, such as its number of rows; 1 by default. A node
+            with weight 0 just takes part.
+        compression: "bfloat16" or "float16": float32 tensors (of more than 32 KiB together) are
+            rounded to that where they travel between hosts, which takes half the time on a slow
+            network. Sums are made in float32 and are the same on every node. Beyond 65504
+            float16 becomes infinite.
+        name: for messages.
+    """
+    wire = wire_of(compression)
+    if op not in ("mean", "sum"):
+        raise BadInputError(f"op={op!r} is neither 'mean' nor 'sum'")
+    if op == "sum" and weight is not None:
+        raise BadInputError("a sum has no weights; op='mean' has")
+    if op == "mean" and weight is None:
+        weight = 1.0
+    flat = tf.nest.flatten(tensors)
+    if any(isinstance(tensor, tf.IndexedSlices) for tensor in flat) and group().is_elastic:
+        # Rows, indices and weights are gathered one after the other, by members that may differ.
+        flat = [
+            tf.convert_to_tensor(tensor) if isinstance(tensor, tf.IndexedSlices) else tensor
+            for tensor in flat
+        ]
+    sparse = [place for place, tensor in enumerate(flat) if isinstance(tensor, tf.IndexedSlices)]
+    dense = [
+        place for place, tensor in enumerate(flat) if tensor is not None and place not in sparse
+    ]
+    result: list[Any] = [None] * len(flat)
+    values = [tf.convert_to_tensor(flat[place]) for place in dense]
+    for value in values:
+        if op == "mean" and not value.dtype.is_floating:
+            raise BadInputError(f"{value.dtype.name} has no mean here; cast it, or take op='sum'")
+    if values:
+        for place, value in zip(dense, group().all_reduce(values, weight, name, wire), strict=True):
+            result[place] = value
+    if sparse:
+        _reduce_slices(flat, sparse, weight, name, result)
+    return tf.nest.pack_sequence_as(tensors, result)
+
+
+def wire_of(compression: str | None) -> tf.DType | None:
+    """What float32 is sent as."""
+    if compression is None:
+        return None
+    if compression not in ("float16", "bfloat16"):
+        raise BadInputError(
+            f"compression={compression!r} is neither 'bfloat16' nor 'float16' nor None"
+        )
+    return tf.as_dtype(compression)
+
+
+def _reduce_slices(
+    flat: list[Any], places: list[int], weight: Any, name: str, result: list[Any]
+) -> None:
+    share = None
+    if weight is not None:
+        (total,) = group().all_reduce([tf.cast(weight, tf.float64)], None, f"{name} (weights)")
+        share = tf.math.divide_no_nan(tf.cast(weight, tf.float64), total)
+    for place in places:
+        slices = flat[place]
+        # Nothing of a node without weight, whatever it is.
+        values = (
+            slices.values
+            if share is None
+            else tf.math.multiply_no_nan(slices.values, tf.cast(share, slices.values.dtype))
+        )
+        result[place] = tf.IndexedSlices(
+            group().all_gather(values, f"{name} (rows)"),
+            group().all_gather(slices.indices, f"{name} (indices)"),
+            slices.dense_shape,
+        )
+
+
+def broadcast(tensors: Any, root: int = 0, *, name: str = "broadcast") -> Any:
+    """The ``tensors`` of node ``root`` (a rank), of any type but strings, on every node."""
+    flat = [tf.convert_to_tensor(tensor) for tensor in tf.nest.flatten(tensors)]
+    return tf.nest.pack_sequence_as(tensors, group().broadcast(flat, root, name) if flat else [])
+
+
+def broadcast_variables(
+    variables: Iterable[Any], root: int = 0, *, name: str = "broadcast"
+) -> None:
+    """Gives variables (TensorFlow's or Keras') the values that they have on node ``root``."""
+    variables = list(variables)
+    for variable, value in zip(
+        variables,
+        broadcast([tf.convert_to_tensor(v) for v in variables], root, name=name),
+        strict=True,
+    ):
+        variable.assign(value)
+
+
+def all_gather(tensors: Any, *, name: str = "all_gather") -> Any:
+    """The rows of everybody's ``tensors`` (a tensor, or a structure of them), one node after the
+    other. Nodes may have different numbers of rows."""
+    flat = [tf.convert_to_tensor(tensor) for tensor in tf.nest.flatten(tensors)]
+    if any(tensor.shape.rank == 0 for tensor in flat):
+        raise BadInputError("all_gather takes tensors of rows, and this has a single value")
+    return tf.nest.pack_sequence_as(tensors, [group().all_gather(tensor, name) for tensor in flat])
+
+
+def barrier(name: str = "barrier") -> None:
+    """Returns when every node has called it, in eager code or in a ``tf.function``."""
+    group().barrier(name)

@@ -1,0 +1,92 @@
+#include <utility>
+
+#include "base/format.h"
+#include "control/coordinator/roster/node_words.h"
+#include "control/coordinator/roster/roster.h"
+
+// What the driver says of the cluster, its feeds and its end.
+
+namespace tfos::control {
+
+Effects Roster::EndJob(const control::EndJob& ended) { return TellFed(ended); }
+
+Effects Roster::AbandonEpoch(const control::AbandonEpoch& abandoned) { return TellFed(abandoned); }
+
+Effects Roster::TellFed(const AgentCommand& command) const {
+  Effects effects;
+  for (const Node& node : nodes_) {
+    if (!node.service && node.connected) effects.push_back(TellAgent{node.info.node_id, command});
+  }
+  return effects;
+}
+
+Effects Roster::EndFeed(TimePoint now) {
+  Effects effects;
+  if (std::exchange(feed_ended_, true)) return effects;
+  for (Node& node : nodes_) {
+    if (node.service || !node.connected || !formed_at_.has_value()) continue;
+    if (IsNewcomer(node)) {
+      StopLate(node, "it came too late: no more rows will come", now, effects);
+      continue;
+    }
+    effects.push_back(TellAgent{node.info.node_id, control::EndFeed{}});
+    if (node.info.state == NodeState::kRunning) {
+      Become(node, NodeState::kDraining, "finishing: no more rows will come", now, effects);
+    }
+  }
+  if (is_elastic() && formed_at_.has_value() && stop_reason_.empty()) {
+    begun_epoch_.reset();
+    TellOfGeneration(generations_.SetOpen(false, Training()), now, effects);
+  }
+  return effects;
+}
+
+Effects Roster::Leave(const NodeLeaving& leaving, TimePoint now) {
+  Effects effects;
+  Node* leaver = Find(leaving.node_id);
+  if (leaver == nullptr || IsFinal(leaver->info.state)) return effects;
+  leaver->info.leaving = leaving.reason;
+  effects.push_back(TellDriver{NodeChanged{Info(*leaver, now)}});
+  for (const Node& node : nodes_) {
+    if (node.connected) effects.push_back(TellAgent{node.info.node_id, leaving});
+  }
+  return effects;
+}
+
+Effects Roster::StopAll(const Stop& stop, TimePoint now) {
+  Effects effects;
+  if (stop_reason_.empty()) {
+    stop_reason_ = stop.reason.empty() ? "the driver asked for it" : stop.reason;
+  }
+  StopEach(stop, now, effects);
+  CheckFinished(effects);
+  return effects;
+}
+
+void Roster::StopEach(const Stop& stop, TimePoint now, Effects& effects) {
+  for (Node& node : nodes_) {
+    if (node.info.state == NodeState::kExpected) {
+      Become(node, NodeState::kLost, "never started: " + stop.reason, now, effects);
+    } else if (node.connected) {
+      effects.push_back(TellAgent{node.info.node_id, stop});
+      if (is_elastic() && !node.service) {
+        effects.push_back(TellAgent{node.info.node_id, NoGroup{NoGroupAtStop(stop.reason)}});
+      }
+      Become(node, NodeState::kDraining, "stopping: " + stop.reason, now, effects);
+    }
+  }
+}
+
+Effects Roster::FailFromDriver(const DriverFailure& failure, TimePoint now) {
+  Effects effects;
+  Node* node = Find(failure.node_id);
+  if (node == nullptr) {
+    Spread(BlamingNobody(failure.report), failure.report.message, now, effects);
+  } else {
+    Spread(FailureOf(node->info, failure.report), failure.report.message, now, effects);
+  }
+  CheckFinished(effects);
+  return effects;
+}
+
+}  // namespace tfos::control

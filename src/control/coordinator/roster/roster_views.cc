@@ -1,0 +1,80 @@
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "control/coordinator/roster/node_words.h"
+#include "control/coordinator/roster/roster.h"
+
+// The nodes as others see them: people, the driver, and each node at its start.
+
+namespace tfos::control {
+
+std::vector<NodeInfo> Roster::Nodes(TimePoint now) const {
+  std::vector<NodeInfo> infos;
+  infos.reserve(nodes_.size());
+  for (const Node& node : nodes_) infos.push_back(Info(node, now));
+  return infos;
+}
+
+ClusterStatus Roster::Snapshot(TimePoint now) const {
+  ClusterStatus status;
+  status.cluster_id = options_.cluster_id;
+  status.nodes = Nodes(now);
+  for (const Node& node : nodes_)
+    status.metrics[std::to_string(node.info.node_id)] = node.metrics.values();
+  status.failure = failure_;
+  return status;
+}
+
+std::vector<NodeView> Roster::Views() const {
+  std::vector<NodeView> views;
+  views.reserve(nodes_.size());
+  for (const Node& node : nodes_) views.push_back({&node.info, &node.metrics.values()});
+  return views;
+}
+
+StartNode Roster::Start(int node_id) const {
+  const Node& node = nodes_[static_cast<std::size_t>(node_id)];
+  const NodeInfo& info = node.info;
+  return {.job_name = info.job_name,
+          .task_index = info.task_index,
+          .cluster_spec = {},
+          .nodes = {},
+          .tensorboard = node_id == options_.tensorboard_node,
+          .joins = IsNewcomer(node) || (node.service && node.came_late)};
+}
+
+StartNode Roster::SharedStart(TimePoint now) const {
+  StartNode start;
+  start.nodes = Nodes(now);
+  for (const Node& node : nodes_) {
+    start.cluster_spec[node.info.job_name].push_back(
+        Endpoint{node.info.address, node.info.port}.ToString());
+    if (!node.service) ++start.num_workers;
+  }
+  return start;
+}
+
+std::vector<NodeMetrics> Roster::TakeChangedMetrics() {
+  std::vector<NodeMetrics> changed;
+  for (Node& node : nodes_) {
+    if (node.metrics.TakeChanged()) {
+      changed.push_back({.node_id = node.info.node_id, .metrics = node.metrics.values()});
+    }
+  }
+  return changed;
+}
+
+std::string Roster::Explain(int node_id, TimePoint now) const {
+  return ExplainNode(Info(nodes_[static_cast<std::size_t>(node_id)], now),
+                     options_.coordinator_address);
+}
+
+NodeInfo Roster::Info(const Node& node, TimePoint now) const {
+  NodeInfo info = node.info;
+  info.since_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now - node.since);
+  info.joins = IsNewcomer(node);
+  return info;
+}
+
+}  // namespace tfos::control

@@ -1,0 +1,74 @@
+// Whole clusters in simulated time, each by a seed: the real roster with its offices, and the real
+// step tickets and generations of nodes, among models of what waits in threads and for sockets.
+// docs/formats/generations.md, "What is checked", says what of it must hold (world/watch.h).
+//
+// It finds, for example, a generation that is formed before all are ready, a newcomer that comes in
+// without `admits` or is not told of its group, steps that are granted before all have reported or
+// while a lost node is waited for, rows that are lost or come twice, and nodes that wait for ever.
+//
+// TFOS_SIMULATION_SEEDS=FIRST-LAST runs other seeds, and TFOS_SIMULATION_SEEDS=SEED prints the run
+// of one.
+
+#include "simulation/simulation.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/format.h"
+
+namespace tfos::simulation {
+namespace {
+
+struct Seeds {
+  std::uint64_t first = 1;
+  std::uint64_t last = 30'000;
+};
+
+Seeds SeedsToRun() {
+  Seeds seeds;
+  const char* const wanted = std::getenv("TFOS_SIMULATION_SEEDS");
+  if (wanted == nullptr) return seeds;
+  char* end = nullptr;
+  seeds.first = seeds.last = std::strtoull(wanted, &end, 10);
+  if (*end == '-') seeds.last = std::strtoull(end + 1, nullptr, 10);
+  return seeds;
+}
+
+/// How many processes share the seeds, where ctest runs several at a time.
+constexpr std::uint64_t kShares = 4;
+constexpr int kMostFaults = 3;
+
+class SimulationTest : public ::testing::TestWithParam<std::uint64_t> {};
+
+INSTANTIATE_TEST_SUITE_P(Share, SimulationTest, ::testing::Range(std::uint64_t{0}, kShares));
+
+TEST_P(SimulationTest, PromisesHoldWhateverBefallsTheNodes) {
+  const Seeds seeds = SeedsToRun();
+  Outcome all;
+  std::uint64_t runs = 0;
+  std::uint64_t failed = 0;
+  int faults = 0;
+  for (std::uint64_t seed = seeds.first; seed <= seeds.last && faults < kMostFaults; ++seed) {
+    if (seed % kShares != GetParam()) continue;
+    const Outcome outcome = Simulate(seed, /*trace=*/false);
+    ++runs;
+    failed += outcome.failed ? 1 : 0;
+    all.losses += outcome.losses;
+    all.groups += outcome.groups;
+    all.came_late += outcome.came_late;
+    all.events += outcome.events;
+    if (seeds.first == seeds.last) std::fputs(Simulate(seed, true).trace.c_str(), stdout);
+    if (outcome.violation.empty()) continue;
+    ++faults;
+    ADD_FAILURE() << "seed " << seed << ": " << outcome.violation << "\n"
+                  << Simulate(seed, /*trace=*/true).trace;
+  }
+  fmt::print("{} clusters, {} of which failed; {} events, {} lost nodes, {} groups, {} newcomers\n",
+             runs, failed, all.events, all.losses, all.groups, all.came_late);
+}
+
+}  // namespace
+}  // namespace tfos::simulation

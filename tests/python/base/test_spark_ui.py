@@ -1,0 +1,176 @@
+"""What the driver tells Spark's UI of a cluster, and when (tfos.spark.ui)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import types
+
+import pytest
+
+from tfos.spark.ui import ClusterTab, EventMaker, Pace
+
+KEY = "0" * 64
+
+
+def node(task_index, **fields):
+    return {
+        "node_id": task_index,
+        "job_name": "worker",
+        "task_index": task_index,
+        "state": "running",
+        "detail": "",
+        "host": "host-a",
+        "address": "10.0.0.6",
+        "executor_id": "1",
+        "feed": {"socket": "tfos-x", "port": 1},
+        "metrics": {},
+        **fields,
+    }
+
+
+@pytest.fixture
+def cluster():
+    """A cluster of one node that has just formed."""
+    nodes = [node(0)]
+    ledger = types.SimpleNamespace(lines=lambda: [f"ledger | line {n}" for n in range(80)])
+    return types.SimpleNamespace(
+        node=nodes[0],
+        nodes=lambda: nodes,
+        formed=True,
+        progress={},
+        failure=None,
+        ledger=lambda: ledger,
+        now=100.0,
+    )
+
+
+@pytest.fixture
+def maker(cluster):
+    return EventMaker("abc", "http://h:1/", cluster, cluster.ledger, lambda: cluster.now)
+
+
+def test_says_what_is_known_and_leaves_the_rest_out(cluster, maker):
+    cluster.now += 2.5
+    cluster.progress = {"epoch": 1, "text": "epoch 1", "loss": float("nan"), "waits": "nodes"}
+    cluster.node["metrics"] = {"step": 3, "secret": "of the program"}
+    event = maker.look(over=False)
+    assert event["id"] == "abc" and event["page"] == "http://h:1/"
+    assert (event["began_ms"], event["time_ms"], event["state"]) == (100_000, 102_500, "running")
+    assert event["progress"] == {"epoch": 1, "text": "epoch 1", "loss": "nan"}
+    assert event["nodes"] == [
+        {"name": "worker:0", "host": "host-a", "executor": "1", "state": "running", "step": 3}
+    ]
+    assert event["ledger"][0] == "line 0" and len(event["ledger"]) == 50
+    json.dumps(event, allow_nan=False)
+
+
+def test_rates_are_over_some_seconds_and_none_is_left_at_the_end(cluster, maker):
+    def rates(rows, over=False):
+        cluster.node["metrics"] = {"rows": rows, "step": "no number"}
+        (told,) = maker.look(over)["nodes"]
+        assert "steps_per_second" not in told
+        return told.get("rows_per_second")
+
+    assert rates(0) is None
+    cluster.now += 1
+    assert rates(50) is None
+    cluster.now += 4
+    assert rates(500) == 100
+    cluster.now += 1
+    assert rates(900) == 100
+    cluster.now += 9
+    assert rates(700) == 20
+    cluster.now += 10
+    assert rates(0) == 0  # Another process in the node's place counts anew.
+    assert rates(0, over=True) is None
+
+
+def test_what_grew_between_two_heartbeats_is_over_the_time_between_them(cluster, maker):
+    """The heartbeats are 30 s apart, with a look every 5 s."""
+    for second in range(0, 90, 5):
+        cluster.now = 100.0 + second
+        cluster.node["metrics"] = {"step": second // 30 * 60}
+        (told,) = maker.look(over=False)["nodes"]
+        assert told.get("steps_per_second") == (2.0 if second >= 30 else None)
+    cluster.node["state"] = "done"
+    (told,) = maker.look(over=False)["nodes"]
+    assert told["step"] == 120 and "steps_per_second" not in told
+
+
+def test_rows_that_no_feed_has_counted_are_the_programs_and_not_told(cluster, maker):
+    cluster.node.update(feed=None, metrics={"rows": 7})
+    assert "rows" not in maker.look(over=False)["nodes"][0]
+
+
+def test_the_state_follows_the_cluster(cluster, maker):
+    cluster.formed = False
+    assert maker.look(over=False)["state"] == "starting"
+    assert maker.look(over=True)["state"] == "ended"
+    cluster.failure = {"node_id": -1, "step": "feed", "message": "x" * 5000, "traceback": KEY}
+    event = maker.look(over=False)
+    assert event["state"] == "failed"
+    assert event["failure"] == {
+        "node": "",
+        "host": "",
+        "step": "feed",
+        "message": "x" * 4000 + " ...",
+    }
+    assert KEY not in json.dumps(event)
+
+
+def test_a_failure_names_its_node(cluster, maker):
+    cluster.failure = {
+        "node_id": 0,
+        "job_name": "worker",
+        "task_index": 0,
+        "host": "host-a",
+        "step": "run the program",
+        "message": "ValueError",
+    }
+    assert maker.look(over=False)["failure"]["node"] == "worker:0"
+
+
+def test_changes_are_told_soon_numbers_later_and_nothing_new_seldom(cluster, maker):
+    pace = Pace(lambda: cluster.now)
+
+    def due(after, size=1000):
+        cluster.now += after
+        return pace.is_due(maker.look(over=False), size)
+
+    assert due(0)
+    cluster.node["metrics"] = {"loss": 1}
+    assert not due(9) and due(1)
+    assert not due(59) and due(1)  # Only the time differs.
+    cluster.node["state"] = "done"
+    assert due(1)
+    cluster.progress = {"epoch": 2}
+    assert due(1)
+
+
+def test_large_events_are_rare(cluster, maker):
+    pace = Pace(lambda: cluster.now)
+    size = 200_000
+
+    def due(after):
+        cluster.now += after
+        return pace.is_due(maker.look(over=False), size)
+
+    assert due(0)
+    cluster.node["state"] = "done"
+    assert not due(9) and due(1)
+    cluster.node["metrics"] = {"loss": 1}
+    assert not due(99) and due(1)
+
+
+def test_a_spark_that_takes_no_events_costs_the_cluster_nothing(cluster, caplog):
+    class GoneContext:
+        version = "4.1.4"
+
+        @property
+        def _jvm(self):
+            raise ConnectionError("the JVM is gone")
+
+    with caplog.at_level(logging.INFO, "tfos.spark.ui"):
+        ClusterTab(GoneContext(), "abc", f"http://h:1/#key={KEY}", cluster, cluster.ledger).finish()
+    assert "does not show the cluster any more: the JVM is gone" in caplog.text

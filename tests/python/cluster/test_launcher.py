@@ -1,0 +1,61 @@
+"""Servers that are lost, and what starts them again."""
+
+from __future__ import annotations
+
+import errno
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from tfos.cluster import launch
+from tfos.cluster.launcher import Launcher
+
+
+class Lost:
+    """A coordinator that knows of one node, which is lost and does not come."""
+
+    finished = False
+    failure = None
+
+    def nodes(self):
+        return [{"node_id": 0, "job_name": "ps", "task_index": 0, "host": "h", "state": "lost"}]
+
+    def wait_quietly(self, condition, timeout):
+        return condition()
+
+    def notify(self):
+        pass
+
+
+def fails_on_the_driver(monkeypatch, job):
+    def launch_node(plan, node_id, **options):
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(launch, "launch", launch_node)
+
+
+def job_is_unknown(monkeypatch, job):
+    def task_counts():
+        raise ConnectionError("Spark does not answer")
+
+    job.task_counts = task_counts
+
+
+@pytest.mark.parametrize(
+    ("fails", "why"),
+    [
+        (fails_on_the_driver, "Resource temporarily unavailable"),
+        (job_is_unknown, "Spark does not answer"),
+    ],
+)
+def test_a_server_that_could_not_be_started_is_tried_again(monkeypatch, caplog, fails, why):
+    job = SimpleNamespace(done=False, error=None, task_counts=lambda: (0, 1), cancel=lambda: None)
+    fails(monkeypatch, job)
+    jobs = SimpleNamespace(start=lambda *arguments: job)
+    launcher = Launcher(jobs, Lost(), lambda text: None)
+    launcher._starting.add(0)
+    launcher._starts[0] = 1
+    launcher._start_server_again(SimpleNamespace(), 0, SimpleNamespace(collect=None))
+    assert "was not started again" in caplog.text and why in caplog.text
+    assert not launcher._starting, "it counts as missing, and the next attempt is made"

@@ -1,0 +1,111 @@
+"""bench/chaos finds what it is to find, and a case of it runs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import types
+
+import pytest
+
+from support.places import ROOT
+
+CHAOS = ROOT / "bench" / "chaos"
+BOUND_SECONDS = 250
+
+
+@pytest.fixture
+def cases(monkeypatch):
+    monkeypatch.syspath_prepend(str(CHAOS))
+    import cases
+
+    return cases
+
+
+def faults_of(cases, kind, given, lost=(), results=None, failures=()):
+    """What the checks say of rows that were read: {(node, pid): {epoch: ids}}."""
+    case = cases.Case(kind, 1, 4, 2, 1, 1, "64k", False, ())
+    states = {
+        node: types.SimpleNamespace(state="lost" if node in lost else "done", pid=pid)
+        for node, pid in given
+    }
+    ledger = types.SimpleNamespace(nodes={}, lost=set(), complaint=lambda: None)
+    injected = types.SimpleNamespace(
+        done=[types.SimpleNamespace(failure=types.SimpleNamespace(what=what)) for what in failures]
+    )
+    cluster = types.SimpleNamespace(ledger=lambda: ledger)
+    return list(cases._faults_of_rows(case, cluster, states, given, results, injected))
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "lost", "expected"),
+    [
+        ("fed", {(0, 5): {0: [0, 1]}, (1, 6): {0: [2, 3]}}, (), None),
+        ("fed", {(0, 5): {0: [0, 1]}, (1, 6): {0: [3]}}, (), "1 rows miss, [2]"),
+        ("fed", {(0, 5): {0: [0, 1, 2]}, (1, 6): {0: [2, 3]}}, (), "share 1 rows, [2]"),
+        ("fed", {(0, 5): {0: [0, 1, 2]}, (1, 6): {0: [2, 3]}}, (1,), None),
+        ("cached", {(0, 5): {0: [0, 1, 2, 3]}}, (), None),
+        ("cached", {(0, 5): {0: [0, 1, 3, 3]}}, (), "1 rows miss, [2]"),
+        ("cached", {(0, 5): {0: [0, 1, 2, 3, 3]}}, (), "more than 1 times, [3]"),
+        ("asynchronous", {(1, 5): {0: [0]}, (2, 6): {0: [3]}}, (2,), None),
+        ("reading", {(0, 5): {0: [0, 1, 2, 3]}, (1, 6): {0: [4, 5, 6, 7]}}, (), None),
+        ("reading", {(0, 5): {0: [0, 1, 2, 3]}, (1, 6): {0: [4, 5]}}, (), "node 1 read 2 rows"),
+    ],
+)
+def test_rows_that_are_not_right_are_found(cases, kind, given, lost, expected):
+    faults = faults_of(cases, kind, given, lost)
+    if expected is None:
+        assert faults == []
+    else:
+        assert expected in faults[0]
+
+
+def test_answers_that_are_not_right_are_found(cases):
+    assert faults_of(cases, "inference", {}, results=[0, 2, 4, 6]) == []
+    assert faults_of(cases, "inference", {}, results=[0, 2, 6, 4]) != []
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "expected"),
+    [
+        ("kill of the node", "worker:2 is lost", None),
+        ("kill of the node", "something is lost", "names none"),
+        ("short stop of the node", "worker:2 is lost", "it was to go on"),
+    ],
+)
+def test_ends_that_are_not_right_are_found(cases, what, error, expected):
+    from nemesis import Failure, Injected
+
+    from tfos.errors import NodeFailedError
+
+    case = cases.Case("inference", 1, 4, 2, 1, 1, "64k", False, ())
+    lost = [2] if what == "kill of the node" else []
+    done = [Injected(Failure(what, 2, 1), ["worker:2"], lost)]
+    faults = list(
+        cases._faults_of_end(case, NodeFailedError(error), types.SimpleNamespace(done=done))
+    )
+    assert faults == [] if expected is None else expected in faults[0]
+
+
+def test_the_same_seed_is_the_same_case(cases):
+    for kind in cases.KINDS:
+        assert cases.case_of(kind, 7) == cases.case_of(kind, 7) != cases.case_of(kind, 8)
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.timeout(BOUND_SECONDS + 30)
+def test_a_case_runs():
+    done = subprocess.run(
+        [sys.executable, CHAOS / "run.py", "--seconds", "0", "--seed", "3", "--kinds", "inference"],
+        capture_output=True,
+        text=True,
+        timeout=BOUND_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    assert re.search(
+        r"injected: short stop of the node 0 at 206 rows; 600 read of 600", done.stdout
+    )
+    assert "1 cases from seed 3, 0 faults" in done.stdout
