@@ -32,6 +32,8 @@ _MOST_CHARACTERS = 4_000
 _MOST_LINES = 50
 #: For the last event, where Spark's JVM may be gone or busy.
 _LAST_POST_SECONDS = 10.0
+#: The jar's class that takes events of clients of Spark Connect.
+_EVENT_SOURCE = "tfos.internal.ui.ClusterEventSource"
 #: States of a node whose program runs.
 _RUNNING = frozenset({"running", "draining"})
 #: Over less, a rate says nothing.
@@ -60,7 +62,7 @@ class Watched(Protocol):
 
 
 class ClusterTab:
-    """Tells Spark how one cluster is, where this session has the jar and a UI or an event log.
+    """Tells Spark how one cluster is, where the session has the jar and a UI or an event log.
 
     Owner and lifetime: the driver's :class:`tfos.Cluster`, which ends it with ``finish``. Threads:
     any, and one of its own, which alone calls Spark. Errors: none. Where Spark does not take it,
@@ -79,46 +81,64 @@ class ClusterTab:
         self._sc = sc
         self._events = EventMaker(cluster_id, page_url.partition("#")[0], cluster, ledger)
         self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
-        if not isinstance(sc, ConnectContext):
-            self._thread = threading.Thread(target=self._run, name="tfos-spark-ui", daemon=True)
-            self._thread.start()
+        self._thread = threading.Thread(target=self._run, name="tfos-spark-ui", daemon=True)
+        self._thread.start()
 
     def finish(self) -> None:
         """The cluster has ended. Returns when Spark knows, or has taken too long."""
         self._ended.set()
-        if self._thread is not None:
-            self._thread.join(_LAST_POST_SECONDS)
+        self._thread.join(_LAST_POST_SECONDS)
 
     def _run(self) -> None:
         """Body of the thread. The last look is the one at the end."""
         try:
-            events = self._attach()
-            if events is None:
-                return
+            connected = isinstance(self._sc, ConnectContext)
+            post = _post_on_server(self._sc) if connected else _post_here(self._sc)
             pace = Pace()
             over = False
             while not over:
                 over = self._ended.is_set()
                 event = self._events.look(over)
                 text = json.dumps(event)
-                if over or pace.is_due(event, len(text)):
-                    events.post(self._sc._jsc.sc(), text)
+                if (over or pace.is_due(event, len(text))) and not post(text):
+                    return
                 # To make an event costs something, too, and of a large cluster none is due sooner.
                 self._ended.wait(max(_LOOK_SECONDS, len(text) / _BYTES_PER_SECOND_OF_CHANGES))
         except Exception as error:  # a thread's boundary, and the training is worth more
             logger.info("Spark's UI does not show the cluster any more: %s", error)
 
-    def _attach(self) -> Any:
-        """What takes events in Spark's JVM; None where nobody would see them."""
-        from py4j.java_gateway import JavaClass
 
-        if jar.why_unloadable(self._sc):
-            return None
-        events = self._sc._jvm.tfos.internal.ui.ClusterEvents
-        if not isinstance(events, JavaClass):
-            return None  # No jar, or one of an older tfos.
-        return events if events.attach(self._sc._jsc.sc()) else None
+#: Posts the text of an event, and says whether anybody sees events.
+Post = Callable[[str], bool]
+
+
+def _post_here(sc: Any) -> Post:
+    """To the JVM of this process's SparkContext."""
+    from py4j.java_gateway import JavaClass
+
+    if jar.why_unloadable(sc):
+        return lambda text: False
+    events = sc._jvm.tfos.internal.ui.ClusterEvents
+    # It is none with no jar, or one of an older tfos.
+    if not isinstance(events, JavaClass) or not events.attach(sc._jsc.sc()):
+        return lambda text: False
+
+    def post(text: str) -> bool:
+        events.post(sc._jsc.sc(), text)
+        return True
+
+    return post
+
+
+def _post_on_server(context: ConnectContext) -> Post:
+    """To Spark's server, where the jar has a data source for this. Its schema is asked for, which
+    takes no task slot. Spark's own error when the server has no jar, or an older one."""
+
+    def post(text: str) -> bool:
+        source = context.session.read.format(_EVENT_SOURCE).option("cluster", text)
+        return source.load().columns == ["seen"]
+
+    return post
 
 
 class Pace:
