@@ -20,8 +20,6 @@ namespace {
 
 using namespace tfos::control;  // NOLINT(google-build-using-namespace)
 
-std::string Byte(int value) { return {static_cast<char>(value)}; }
-
 template <typename Message>
 std::string Line(const Message& message) {
   return SerializeMessage(message) + "\n";

@@ -94,22 +94,31 @@ class KeepingStream final : public net::Stream {
   std::string& sent_;
 };
 
+/// What a link to `peer` sends in `action`.
+template <typename Action>
+std::string SentTo(const std::string& peer, const Action& action) {
+  std::string sent;
+  collective::Link link(std::make_unique<KeepingStream>(sent), peer);
+  action(link);
+  return sent;
+}
+
 void AddLinks(std::vector<Seed>& seeds) {
   using namespace collective;  // NOLINT(google-build-using-namespace)
-  std::string sent;
-  Link link(std::make_unique<KeepingStream>(sent), "worker:1");
   const Operation sum{.number = 3,
                       .kind = OperationKind::kAllReduce,
                       .dtype = DType::kFloat32,
                       .elements = 16,
                       .name = "sum"};
-  link.Begin(sum);
-  link.TellWaiting(2);
-  const std::vector<std::byte> elements(64, std::byte{1});
-  link.Send(elements);
-  (void)link.Push().ok();
-  link.TellLeft(3);
-  (void)link.Push().ok();
+  const std::string sent = SentTo("worker:1", [&](Link& link) {
+    link.Begin(sum);
+    link.TellWaiting(2);
+    const std::vector<std::byte> elements(64, std::byte{1});
+    link.Send(elements);
+    (void)link.Push().ok();
+    link.TellLeft(3);
+    (void)link.Push().ok();
+  });
   seeds.push_back({"link", "copied", Byte(20) + sent});
   seeds.push_back({"link", "added", Byte(21) + sent});
 }
@@ -118,22 +127,20 @@ void AddLinks(std::vector<Seed>& seeds) {
 void AddGroups(std::vector<Seed>& seeds) {
   using namespace collective;  // NOLINT(google-build-using-namespace)
   const auto said = [](const Operation& operation, const std::vector<std::size_t>& steps) {
-    std::string sent;
-    Link link(std::make_unique<KeepingStream>(sent), "worker:0");
-    link.Begin(operation);
-    for (const std::size_t bytes : steps) {
-      const std::vector<std::byte> elements(bytes, std::byte{2});
-      link.Send(elements);
-      (void)link.Push().ok();
-    }
-    return sent;
+    return SentTo("worker:0", [&](Link& link) {
+      link.Begin(operation);
+      for (const std::size_t bytes : steps) {
+        const std::vector<std::byte> elements(bytes, std::byte{2});
+        link.Send(elements);
+        (void)link.Push().ok();
+      }
+    });
   };
   const auto left = [](std::uint64_t begun) {
-    std::string sent;
-    Link link(std::make_unique<KeepingStream>(sent), "worker:0");
-    link.TellLeft(begun);
-    (void)link.Push().ok();
-    return sent;
+    return SentTo("worker:0", [&](Link& link) {
+      link.TellLeft(begun);
+      (void)link.Push().ok();
+    });
   };
   Operation sum{.number = 1,
                 .kind = OperationKind::kAllReduce,

@@ -74,6 +74,14 @@ constexpr std::string_view DTypeName(DType dtype) {
   return number < kDTypeCount ? kDTypes[number].name : "unknown";
 }
 
+/// The type with NumPy's name `name`; kNone if there is none.
+constexpr DType DTypeFromName(std::string_view name) {
+  for (const DTypeInfo& type : kDTypes) {
+    if (type.name == name) return type.dtype;
+  }
+  return DType::kNone;
+}
+
 }  // namespace tfos::chunk
 
 #endif  // TFOS_CHUNK_DTYPE_H_

@@ -28,11 +28,13 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using tfos::testing::ChangeTheLast;
 using tfos::testing::Downgrades;
 using tfos::testing::MiddleMan;
 using tfos::testing::OnMessages;
 using tfos::testing::OverheardMessage;
 using tfos::testing::PassedOn;
+using tfos::testing::SaidToServer;
 using tfos::testing::Tampering;
 using tfos::testing::Tamperings;
 using Direction = MiddleMan::Direction;
@@ -113,14 +115,7 @@ TEST(TamperedGroupTest, NothingGetsThroughThatNoMemberHasSent) {
 TEST(TamperedGroupTest, EachMemberNamesTheOtherOne) {
   const std::vector<OverheardMessage> overheard = Listen();
   for (const Direction direction : {Direction::kToServer, Direction::kToClient}) {
-    std::size_t last = 0;
-    for (const OverheardMessage& message : overheard) {
-      if (message.direction == direction) last = message.number;
-    }
-    const Met met = MeetThrough(OnMessages([=](OverheardMessage message) {
-      if (message.direction == direction && message.number == last) message.bytes.back() ^= 1;
-      return PassedOn{std::move(message.bytes)};
-    }));
+    const Met met = MeetThrough(ChangeTheLast(overheard, direction));
     const bool first = direction == Direction::kToServer;
     EXPECT_THAT(met.statuses[first ? 0 : 1].ToString(),
                 AllOf(HasSubstr(first ? "worker:1 on host h1" : "worker:0 on host h0"),
@@ -129,10 +124,7 @@ TEST(TamperedGroupTest, EachMemberNamesTheOtherOne) {
 }
 
 TEST(TamperedGroupTest, WhatWasSaidOnceIsGoodForOneConnectionOnly) {
-  std::string said;
-  for (const OverheardMessage& message : Listen()) {
-    if (message.direction == Direction::kToServer) said += message.bytes;
-  }
+  const std::string said = SaidToServer(Listen());
   std::vector<GroupOptions> options = MakeMembers(2, Transport::kTls);
   ASSERT_TRUE(net::ListenOn(options[0].listener.get(), "for the test").ok());
   tfos::testing::RawClient again(options[0].members[0].port);

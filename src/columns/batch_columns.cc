@@ -7,9 +7,19 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/text/choice.h"
 
 namespace tfos::columns {
 namespace {
+
+constexpr Choice<BatchEncoding> kEncodings[] = {{"dense", BatchEncoding::kDense},
+                                                {"ragged", BatchEncoding::kRagged},
+                                                {"strings", BatchEncoding::kStrings},
+                                                {"ragged strings", BatchEncoding::kRaggedStrings}};
+
+bool HoldsStrings(BatchEncoding encoding) {
+  return encoding == BatchEncoding::kStrings || encoding == BatchEncoding::kRaggedStrings;
+}
 
 BatchEncoding EncodingOf(const chunk::ColumnView& column) {
   switch (column.encoding) {
@@ -205,6 +215,29 @@ Status GatherStrings(BufferPool& pool, std::span<const ColumnPart> parts,
 }
 
 }  // namespace
+
+std::string_view BatchEncodingName(BatchEncoding encoding) {
+  return ChoiceName(kEncodings, encoding);
+}
+
+std::string_view BatchDTypeName(const BatchColumnType& type) {
+  return HoldsStrings(type.encoding) ? "" : chunk::DTypeName(type.dtype);
+}
+
+Result<BatchColumnType> BatchTypeFrom(std::string name, std::string_view encoding,
+                                      std::string_view dtype, std::vector<std::uint64_t> shape) {
+  for (const Choice<BatchEncoding>& known : kEncodings) {
+    if (known.name != encoding) continue;
+    const bool strings = HoldsStrings(known.value);
+    const chunk::DType type = strings ? chunk::DType::kNone : chunk::DTypeFromName(dtype);
+    if (!strings && type == chunk::DType::kNone) break;
+    return BatchColumnType{
+        .name = std::move(name), .encoding = known.value, .dtype = type, .shape = std::move(shape)};
+  }
+  return Status(
+      ErrorKind::kBadInput,
+      fmt::format("column '{}' cannot be {} {}: a feed has none such", name, encoding, dtype));
+}
 
 BatchColumnType BatchTypeOf(const std::string& name, const chunk::ColumnView& column) {
   return {

@@ -33,6 +33,15 @@ struct BatchColumnType {
   std::vector<std::uint64_t> shape = {};     ///< Of one value; kDense and kStrings only.
 };
 
+/// "dense", "ragged", "strings" or "ragged strings". Threads: any.
+std::string_view BatchEncodingName(BatchEncoding encoding);
+/// NumPy's name of the type of its values; an empty one for strings. Threads: any.
+std::string_view BatchDTypeName(const BatchColumnType& type);
+/// A column by the names that the two functions above give; `dtype` does not count for strings.
+/// Bad input, which names the column, for what a feed does not have. Threads: any.
+Result<BatchColumnType> BatchTypeFrom(std::string name, std::string_view encoding,
+                                      std::string_view dtype, std::vector<std::uint64_t> shape);
+
 /// Bytes and what keeps them. They start at a multiple of 64 bytes.
 ///
 /// Owner and lifetime: a value; the bytes stay as long as one copy of `memory` does. They may be

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/text/choice.h"
 
 namespace tfos::parameter_server {
 namespace {
@@ -13,7 +14,14 @@ namespace {
 /// still when the server reads it.
 constexpr std::uint64_t kStepBytes = kBlockBytes;
 
+constexpr Choice<Pushed> kPushed[] = {
+    {"values", Pushed::kValues}, {"change", Pushed::kChange}, {"gradients", Pushed::kGradients}};
+
 }  // namespace
+
+Result<Pushed> PushedFrom(std::string_view name) {
+  return ChoiceNamed("what is pushed", kPushed, name);
+}
 
 Result<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
   if (options.servers.empty()) return Status(ErrorKind::kBadInput, "there is no parameter server");

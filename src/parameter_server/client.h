@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/crypto/secret.h"
@@ -50,6 +51,9 @@ enum class Pushed {
   kChange,     ///< How they have changed since it last got them.
   kGradients,  ///< Something else than values.
 };
+
+/// By its name: values, change or gradients. Bad input for another. Threads: any.
+Result<Pushed> PushedFrom(std::string_view name);
 
 /// A worker's side of the parameter servers: pushes its variables and gets the servers'.
 ///

@@ -28,12 +28,12 @@ namespace tfos::parameter_server {
 namespace {
 
 using ::testing::HasSubstr;
+using tfos::testing::ChangeTheLast;
 using tfos::testing::Downgrades;
 using tfos::testing::MiddleMan;
-using tfos::testing::OnMessages;
 using tfos::testing::Overhear;
 using tfos::testing::OverheardMessage;
-using tfos::testing::PassedOn;
+using tfos::testing::SaidToServer;
 using tfos::testing::Tampering;
 using tfos::testing::Tamperings;
 using Direction = MiddleMan::Direction;
@@ -125,6 +125,11 @@ class TamperedServerTest : public ::testing::Test {
     return {};
   }
 
+  /// What a worker and the server say to each other.
+  std::vector<OverheardMessage> WorkIn(const Serving& serving) const {
+    return Overhear(serving.port(), [&](std::uint16_t port) { EXPECT_TRUE(Work(port).ok()); });
+  }
+
   /// What the server has.
   float Value(std::uint16_t port) const {
     const auto client = Connect(port, 2);
@@ -174,18 +179,7 @@ TEST_F(TamperedServerTest, NothingGetsThroughThatNobodyHasSent) {
 TEST_F(TamperedServerTest, TheWorkerNamesTheServer) {
   const Serving serving(key_, 0, net::Encryption::kAlways);
   Begin(serving.port());
-  std::size_t last = 0;
-  for (const OverheardMessage& message :
-       Overhear(serving.port(), [&](std::uint16_t port) { EXPECT_TRUE(Work(port).ok()); })) {
-    if (message.direction == Direction::kToClient) last = message.number;
-  }
-  const MiddleMan middle_man(
-      serving.port(), OnMessages([last](OverheardMessage message) {
-        if (message.direction == Direction::kToClient && message.number == last) {
-          message.bytes.back() ^= 1;
-        }
-        return PassedOn{std::move(message.bytes)};
-      }));
+  const MiddleMan middle_man(serving.port(), ChangeTheLast(WorkIn(serving), Direction::kToClient));
   const Status worked = Work(middle_man.port());
   EXPECT_THAT(worked.ToString(), HasSubstr("parameter server ps:0 on host h"));
   EXPECT_THAT(worked.ToString(), HasSubstr("is not what the other end sent"));
@@ -194,20 +188,10 @@ TEST_F(TamperedServerTest, TheWorkerNamesTheServer) {
 TEST_F(TamperedServerTest, TheServerNamesTheWorkerOnce) {
   const Serving serving(key_, 0, net::Encryption::kAlways);
   Begin(serving.port());
-  std::size_t last = 0;
-  for (const OverheardMessage& message :
-       Overhear(serving.port(), [&](std::uint16_t port) { EXPECT_TRUE(Work(port).ok()); })) {
-    if (message.direction == Direction::kToServer) last = message.number;
-  }
+  const std::vector<OverheardMessage> overheard = WorkIn(serving);
   ::testing::internal::CaptureStdout();  // The log, as nobody has set it up.
   {
-    const MiddleMan middle_man(
-        serving.port(), OnMessages([last](OverheardMessage message) {
-          if (message.direction == Direction::kToServer && message.number == last) {
-            message.bytes.back() ^= 1;
-          }
-          return PassedOn{std::move(message.bytes)};
-        }));
+    const MiddleMan middle_man(serving.port(), ChangeTheLast(overheard, Direction::kToServer));
     EXPECT_FALSE(Work(middle_man.port()).ok());
   }
   const std::string log = ::testing::internal::GetCapturedStdout();
@@ -221,11 +205,7 @@ TEST_F(TamperedServerTest, TheServerNamesTheWorkerOnce) {
 TEST_F(TamperedServerTest, WhatWasSaidOnceIsGoodForOneConnectionOnly) {
   Serving serving(key_, 0, net::Encryption::kAlways);
   Begin(serving.port());
-  std::string said;
-  for (const OverheardMessage& message :
-       Overhear(serving.port(), [&](std::uint16_t port) { EXPECT_TRUE(Work(port).ok()); })) {
-    if (message.direction == Direction::kToServer) said += message.bytes;
-  }
+  const std::string said = SaidToServer(WorkIn(serving));
   const std::uint64_t pushes = serving.server().counters().pushes;
   tfos::testing::RawClient again(serving.port());
   again.Send(said);

@@ -232,4 +232,24 @@ std::vector<Tampering> Downgrades(const std::vector<OverheardMessage>& overheard
   return all;
 }
 
+MiddleMan::Rule ChangeTheLast(const std::vector<OverheardMessage>& overheard,
+                              MiddleMan::Direction direction) {
+  std::size_t last = 0;
+  for (const OverheardMessage& message : overheard) {
+    if (message.direction == direction) last = message.number;
+  }
+  return OnMessages([=](OverheardMessage message) {
+    if (message.direction == direction && message.number == last) message.bytes.back() ^= 1;
+    return PassedOn{std::move(message.bytes)};
+  });
+}
+
+std::string SaidToServer(const std::vector<OverheardMessage>& overheard) {
+  std::string said;
+  for (const OverheardMessage& message : overheard) {
+    if (message.direction == MiddleMan::Direction::kToServer) said += message.bytes;
+  }
+  return said;
+}
+
 }  // namespace tfos::testing

@@ -51,6 +51,13 @@ std::vector<Tampering> Tamperings(const std::vector<OverheardMessage>& overheard
 /// Says to either end, or to both, that the other one is content with plain TCP.
 std::vector<Tampering> Downgrades(const std::vector<OverheardMessage>& overheard);
 
+/// Changes a bit of the last thing that is said in this direction.
+MiddleMan::Rule ChangeTheLast(const std::vector<OverheardMessage>& overheard,
+                              MiddleMan::Direction direction);
+
+/// All that the client says.
+std::string SaidToServer(const std::vector<OverheardMessage>& overheard);
+
 }  // namespace tfos::testing
 
 #endif  // TFOS_TESTING_TAMPERING_H_

@@ -47,6 +47,7 @@ LONGEST_FIRST = (
     "test_component.py",
     "test_examples.py",
     "test_kill.py",
+    "test_driver_end.py",
     "test_yarn.py",
     "test_notebook.py",
 )

@@ -138,6 +138,7 @@ ALLOWED = {
 }
 # Both ends of a connection are tested against each other.
 TEST_ONLY = {
+    "collective": {"control/coordinator", "control/messages"},
     "feed/feeder": {"arrow", "feed/node"},
     "feed/node": {"feed/feeder"},
     "feed/read": {"feed/feeder"},

@@ -127,9 +127,8 @@ class SparkSession:
         combiner = weight_combiner or MeanWeightCombiner(feed_rdd.getNumPartitions())
         if getattr(combiner, "kind", None) is None:
             raise BadInputError(
-                f"{type(combiner).__name__} is none of tensorspark.core.weight_combiner's "
-                f"combiners: "
-                "the server is native and runs no Python"
+                "weight_combiner must be one of tensorspark.core.weight_combiner, not "
+                f"{type(combiner).__name__}: the server is native and runs no Python"
             )
         step = Step(
             fetches,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfos.base import quantities
+from tfos.base.choices import not_a_choice
 from tfos.errors import BadInputError
 
 PREFIX = "spark.tfos."
@@ -66,9 +67,7 @@ class Setting:
         if self.choices:
             read = read.strip().lower()
             if read not in self.choices:
-                raise BadInputError(
-                    f"{self.key}={value!r} is none of {', '.join(self.choices)} ({self.meaning})"
-                )
+                raise not_a_choice(self.key, value, self.choices, f" ({self.meaning})")
         if self.form == "token" and read and not _IS_TOKEN(read):
             raise BadInputError(f"{self.key}: expected {self._expected()}")  # Never shown.
         if self.form and read and not _HAS_FORM[self.form](read):

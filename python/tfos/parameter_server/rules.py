@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfos import _native
+from tfos.base.choices import check_choice
 from tfos.errors import BadInputError
 
 #: Combiners by name, and what a worker pushes for each.
@@ -42,8 +43,7 @@ def make_rule(combiner: str, optimizer: Any, workers: int) -> tuple[Any, str]:
         return _native.ParameterRule.make(
             settings.combiner, workers=workers, **dataclasses.asdict(settings)
         ), "gradients"
-    if combiner not in PUSHED:
-        raise BadInputError(f"combiner is one of {', '.join(PUSHED)}, not {combiner!r}")
+    check_choice("combiner", combiner, PUSHED)
     return _native.ParameterRule.make(combiner, workers=workers), PUSHED[combiner]
 
 

@@ -230,6 +230,31 @@ class AgentCommandTest : public ::testing::Test {
 
   bool AgentEnds() { return Ends(agent_pidfd_); }
   bool NodeEnds() { return Ends(node_pidfd_); }
+  void ExpectEnd() {
+    EXPECT_TRUE(NodeEnds());
+    EXPECT_TRUE(AgentEnds());
+  }
+
+  /// Ends the feed of a node that then is done.
+  void EndFeed() {
+    coordinator_.Send({{"type", "end_feed"}});
+    coordinator_.Await("done");
+    EXPECT_TRUE(AgentEnds());
+  }
+
+  /// What the coordinator is told of the node's failure.
+  std::string FailureMessage() { return coordinator_.Await("failed")["failure"]["message"]; }
+
+  /// What the agent answers to a question of people.
+  json Ask(int number, const std::string& about, int after, int wait_ms) {
+    coordinator_.Send({{"type", "question"},
+                       {"number", number},
+                       {"about", about},
+                       {"after", after},
+                       {"lines", 5},
+                       {"wait_ms", wait_ms}});
+    return coordinator_.Await("answer");
+  }
 
   TestCoordinator coordinator_;
   std::unique_ptr<LaunchedAgent> agent_;

@@ -56,24 +56,15 @@ say('stacks', text='Thread 1\n')
 print('second', flush=True)
 forever()
 )");
-  const auto ask = [this](int number, const std::string& about, int after, int wait_ms) {
-    coordinator_.Send({{"type", "question"},
-                       {"number", number},
-                       {"about", about},
-                       {"after", after},
-                       {"lines", 5},
-                       {"wait_ms", wait_ms}});
-    return coordinator_.Await("answer");
-  };
-  EXPECT_EQ(ask(1, "output", 0, 10'000)["text"], "first\n");
-  const json stacks = ask(2, "stacks", -1, 0);
+  EXPECT_EQ(Ask(1, "output", 0, 10'000)["text"], "first\n");
+  const json stacks = Ask(2, "stacks", -1, 0);
   EXPECT_EQ(stacks["number"], 2);
   EXPECT_THAT(stacks["text"].get<std::string>(), HasSubstr("Thread 1\n"));
   EXPECT_THAT(stacks["text"].get<std::string>(), HasSubstr(" s of CPU"));
-  const json second = ask(3, "output", 6, 10'000);
+  const json second = Ask(3, "output", 6, 10'000);
   EXPECT_EQ(second["text"], "second\n");
   EXPECT_EQ(second["next"], 13);
-  EXPECT_EQ(ask(4, "output", -1, 0)["text"], "first\nsecond\n");
+  EXPECT_EQ(Ask(4, "output", -1, 0)["text"], "first\nsecond\n");
 }
 
 TEST_F(AgentCommandTest, AnExceptionIsToldWithTheLastLines) {
@@ -119,13 +110,7 @@ while hear()['type'] != 'end_feed': pass
     // From then on the agent waits for the log.
     const int most_pending = 256 * 1024;
     for (int taken = 0; taken <= most_pending;) {
-      coordinator_.Send({{"type", "question"},
-                         {"number", 1},
-                         {"about", "output"},
-                         {"after", taken},
-                         {"lines", 5},
-                         {"wait_ms", 10'000}});
-      const json answer = coordinator_.Await("answer");
+      const json answer = Ask(1, "output", taken, 10'000);
       ASSERT_TRUE(answer.contains("next")) << answer;
       taken = answer["next"];
     }
@@ -158,8 +143,7 @@ TEST_F(StalledLogTest, ACrashIsToldWithTheLastLines) {
 
 TEST_F(AgentCommandTest, EndingWithoutDoneIsAFailure) {
   RunProgram("say('state', state='running')");
-  EXPECT_THAT(coordinator_.Await("failed")["failure"]["message"].get<std::string>(),
-              HasSubstr("exited with code 0"));
+  EXPECT_THAT(FailureMessage(), HasSubstr("exited with code 0"));
   EXPECT_TRUE(AgentEnds());
 }
 
@@ -183,8 +167,7 @@ os.kill(os.getpid(), signal.SIGSTOP)
   EXPECT_THAT(message, HasSubstr("it is stopped (SIGSTOP"));
   EXPECT_THAT(message, HasSubstr("It was running, step=120."));
   EXPECT_THAT(message, HasSubstr("spark.tfos.node.answerTimeout"));
-  EXPECT_TRUE(NodeEnds());
-  EXPECT_TRUE(AgentEnds());
+  ExpectEnd();
 }
 
 TEST_F(AgentCommandTest, HowLongANodeHasNotAnsweredIsAMetric) {
@@ -203,9 +186,7 @@ TEST_F(AgentCommandTest, ANodeThatNeverSaysThatItAnswersIsNotAsked) {
   bootstrap["answer_timeout_ms"] = 1;
   LaunchRunning(bootstrap);
   for (int i = 0; i < 5; ++i) coordinator_.Await("heartbeat");
-  coordinator_.Send({{"type", "end_feed"}});
-  coordinator_.Await("done");
-  EXPECT_TRUE(AgentEnds());
+  EndFeed();
 }
 
 TEST_F(AgentCommandTest, TheNodeDiesWithItsAgent) {
@@ -218,8 +199,7 @@ TEST_F(AgentCommandTest, AnAgentThatIsToldToEndTakesTheNodeAlong) {
   RunProgram("say('state', state='running'); forever()");
   ASSERT_EQ(::kill(registered_["agent_pid"].get<pid_t>(), SIGTERM), 0);
   coordinator_.Await("failed");
-  EXPECT_TRUE(NodeEnds());
-  EXPECT_TRUE(AgentEnds());
+  ExpectEnd();
 }
 
 TEST_F(AgentCommandTest, TheNodeEndsWithItsCoordinator) {
@@ -227,8 +207,7 @@ TEST_F(AgentCommandTest, TheNodeEndsWithItsCoordinator) {
   coordinator_.Die();
   EXPECT_THAT(agent_->Await("failed")["failure"]["message"].get<std::string>(),
               HasSubstr("lost the coordinator"));
-  EXPECT_TRUE(NodeEnds());
-  EXPECT_TRUE(AgentEnds());
+  ExpectEnd();
 }
 
 TEST_F(AgentCommandTest, TheNodeEndsWithItsExecutor) {
@@ -239,20 +218,16 @@ TEST_F(AgentCommandTest, TheNodeEndsWithItsExecutor) {
   bootstrap["watch_pid"] = (*executor)->pid();
   LaunchRunning(bootstrap);
   (*executor)->SignalGroup(SIGKILL);
-  EXPECT_THAT(coordinator_.Await("failed")["failure"]["message"].get<std::string>(),
-              HasSubstr("the Spark executor"));
-  EXPECT_TRUE(NodeEnds());
-  EXPECT_TRUE(AgentEnds());
+  EXPECT_THAT(FailureMessage(), HasSubstr("the Spark executor"));
+  ExpectEnd();
 }
 
 // Covers: Python worker killed / training
 TEST_F(AgentCommandTest, TheNodeEndsWhenItsTaskIsKilled) {
   RunProgram("say('state', state='running'); forever()");
   agent_->CloseInput();
-  EXPECT_THAT(coordinator_.Await("failed")["failure"]["message"].get<std::string>(),
-              HasSubstr("Spark task"));
-  EXPECT_TRUE(NodeEnds());
-  EXPECT_TRUE(AgentEnds());
+  EXPECT_THAT(FailureMessage(), HasSubstr("Spark task"));
+  ExpectEnd();
 }
 
 TEST_F(AgentCommandTest, ATaskMayLeaveAsPlanned) {
@@ -302,8 +277,7 @@ TEST_F(AgentCommandTest, StopEndsTheNodeAsDone) {
   coordinator_.Send({{"type", "stop"}, {"reason", "another node failed"}, {"grace_ms", 20000}});
   EXPECT_EQ(agent_->AwaitState("draining")["detail"], "another node failed");
   coordinator_.Await("done");
-  EXPECT_TRUE(NodeEnds());
-  EXPECT_TRUE(AgentEnds());
+  ExpectEnd();
 }
 
 TEST_F(AgentCommandTest, StopTellsTheNodeWhyAndKillsAfterTheGrace) {
@@ -340,10 +314,8 @@ TEST_F(AgentCommandTest, GarbageFromTheNodeFailsIt) {
   RunProgram(
       "say('state', state='running'); link.write(b'\\x00\\xffgarbage\\n'); link.flush(); "
       "forever()");
-  EXPECT_THAT(coordinator_.Await("failed")["failure"]["message"].get<std::string>(),
-              HasSubstr("the node sent something other than messages"));
-  EXPECT_TRUE(NodeEnds());
-  EXPECT_TRUE(AgentEnds());
+  EXPECT_THAT(FailureMessage(), HasSubstr("the node sent something other than messages"));
+  ExpectEnd();
 }
 
 TEST_F(AgentCommandTest, AProgramsOddMetricsNeverEndItsNode) {
@@ -362,9 +334,7 @@ say('done')
   metrics.erase("cpu_seconds");  // Of its process, which the agent adds.
   metrics.erase("rss_bytes");
   EXPECT_EQ(metrics, json({{"loss", 0.5}, {"seed", 18446744073709551615.0}}));
-  coordinator_.Send({{"type", "end_feed"}});
-  coordinator_.Await("done");
-  EXPECT_TRUE(AgentEnds());
+  EndFeed();
   const std::string log = agent_->AwaitLog();
   for (const std::string warning : {"metric '' must have a name", "metric 'list' must be a number",
                                     "'state' must be the name of a node state"}) {
@@ -378,17 +348,14 @@ TEST_F(AgentCommandTest, GarbageFromTheCoordinatorEndsTheNode) {
   RunProgram("say('state', state='running'); forever()");
   coordinator_.SendText("]]]");
   agent_->Await("failed");
-  EXPECT_TRUE(NodeEnds());
-  EXPECT_TRUE(AgentEnds());
+  ExpectEnd();
 }
 
 TEST_F(AgentCommandTest, UnknownMessagesAreIgnored) {
   RunProgram("say('state', state='running'); say('news', x=1); hear(); say('done')");
   coordinator_.Send({{"type", "from the future"}});
   agent_->Write("{\"type\":\"what\"}\n");
-  coordinator_.Send({{"type", "end_feed"}});
-  coordinator_.Await("done");
-  EXPECT_TRUE(AgentEnds());
+  EndFeed();
 }
 
 TEST_F(AgentCommandTest, AGrandchildGoesWithTheNode) {
@@ -400,9 +367,7 @@ hear()
 say('done')
 )");
   // `state` came before; the grandchild holds the log open, so the log's end is its end.
-  coordinator_.Send({{"type", "end_feed"}});
-  coordinator_.Await("done");
-  EXPECT_TRUE(AgentEnds());
+  EndFeed();
   agent_->AwaitLog();
 }
 
@@ -415,9 +380,7 @@ sys.stdout.flush()
 say('done')
 )");
   agent_->CloseLog();
-  coordinator_.Send({{"type", "end_feed"}});
-  coordinator_.Await("done");
-  EXPECT_TRUE(AgentEnds());
+  EndFeed();
 }
 
 }  // namespace

@@ -37,9 +37,7 @@ INSTANTIATE_TEST_SUITE_P(Strays, AgentStraysTest, ::testing::Values(kStray, kOrp
 
 TEST_P(AgentStraysTest, EndWithANodeThatIsDone) {
   RunWithAStray("hear(); say('done')");
-  coordinator_.Send({{"type", "end_feed"}});
-  coordinator_.Await("done");
-  EXPECT_TRUE(AgentEnds());
+  EndFeed();
   EXPECT_TRUE(Ends(stray_));
 }
 

@@ -311,7 +311,7 @@ TEST_P(NewcomerTest, WithoutAnybodyWhoHasTheWeightsItFails) {
   trainers[0].death = Death::kConnected;
   Run(1, trainers);
   EXPECT_TRUE(coordinator_->failed());
-  EXPECT_THAT(trainers[1].ended.ToString(), HasSubstr("nobody has the state"));
+  EXPECT_THAT(trainers[1].ended.ToString(), HasSubstr("have not got the weights yet"));
 }
 
 }  // namespace

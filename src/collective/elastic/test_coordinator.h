@@ -4,22 +4,23 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/format.h"
 #include "base/thread/mutex.h"
 #include "collective/membership.h"
 #include "collective/mesh/member.h"
+#include "control/coordinator/roster/offices/generation_office.h"
+#include "control/messages/parts/generation_messages.h"
 
 namespace tfos::collective {
 
-/// Gathers and forms generations as a coordinator does (docs/formats/generations.md).
+/// The coordinator's own GenerationOffice (docs/formats/generations.md), which members of a test
+/// ask directly. A member's rank is its node id.
 ///
 /// Owner and lifetime: of a test; outlives what has its memberships. Threads: any.
 class TestCoordinator {
@@ -28,28 +29,33 @@ class TestCoordinator {
   /// there before those that meet go on.
   explicit TestCoordinator(const std::vector<GroupOptions>& options,
                            std::optional<std::uint32_t> first = {}, std::size_t least = 1)
-      : members_(options.front().members), least_(least) {
-    for (std::uint32_t rank = 0; rank < first.value_or(options.size()); ++rank) alive_.insert(rank);
-    there_ = alive_;
+      : members_(options.front().members), office_(static_cast<int>(least)) {
+    control::GenerationOffice::Nodes begin;
+    for (int rank = 0; rank < static_cast<int>(options.size()); ++rank) {
+      const Member& member = members_[static_cast<std::size_t>(rank)];
+      nodes_[rank] = {
+          .rank = rank, .name = member.name, .address = member.address, .port = member.port};
+      if (rank < static_cast<int>(first.value_or(options.size()))) begin[rank] = nodes_[rank];
+    }
+    office_.Begin(begin);
   }
 
   std::shared_ptr<Membership> MembershipOf(std::uint32_t rank) {
-    return std::make_shared<Of>(*this, rank);
+    return std::make_shared<Of>(*this, static_cast<int>(rank));
   }
 
   void Lose(std::uint32_t rank) {
     const MutexLock lock(mutex_);
-    newcomers_.erase(rank);
-    there_.erase(rank);
-    ready_.erase(rank);
-    if (alive_.erase(rank) > 0) Open();
-    Complete();
+    LoseNode(static_cast<int>(rank));
   }
 
-  /// Opens the next generation, though nobody is lost.
+  /// Opens the next generation, though none of the members is lost.
   void Regroup() {
     const MutexLock lock(mutex_);
-    Open();
+    // One is lost that nobody has ever met.
+    constexpr int kNobody = -1;
+    office_.Begin({{kNobody, control::GroupMember{}}});
+    LoseNode(kNobody);
   }
 
   /// Waits until this many newcomers have been ready to come in, so far.
@@ -60,39 +66,41 @@ class TestCoordinator {
 
   std::uint32_t generation() {
     const MutexLock lock(mutex_);
-    return generation_;
+    return static_cast<std::uint32_t>(office_.generation());
   }
-  /// Nobody with state was left.
+  /// Those that are left can't go on: the office has ended the cluster.
   bool failed() {
     const MutexLock lock(mutex_);
-    return failed_;
+    return failure_.has_value();
   }
 
  private:
   class Of final : public Membership {
    public:
-    Of(TestCoordinator& coordinator, std::uint32_t rank) : all_(coordinator), rank_(rank) {}
+    Of(TestCoordinator& coordinator, int rank) : all_(coordinator), rank_(rank) {}
 
     Status Check(std::uint32_t generation) const override {
       const MutexLock lock(all_.mutex_);
-      if (all_.generation_ <= generation) return {};
-      return {ErrorKind::kReconnect, fmt::format("generation {} has begun", all_.generation_)};
+      const int now = all_.office_.generation();
+      if (now <= static_cast<int>(generation)) return {};
+      return {ErrorKind::kReconnect, fmt::format("generation {} has begun", now)};
     }
 
     Result<Formed> AwaitNext(const Ready& ready, const InterruptCheck& check) override {
       const MutexLock lock(all_.mutex_);
-      all_.Take(rank_, ready);
+      all_.Take(rank_, MessageOf(ready, /*leaves=*/false));
       Ready again = ready;
       while (true) {
         // Not by a reference: the analysis of locks does not follow it.
         if (all_.formed_.generation >= again.generation &&
-            std::ranges::count(all_.formed_.ranks, rank_) > 0) {
+            std::ranges::count(all_.formed_.ranks, static_cast<std::uint32_t>(rank_)) > 0) {
           return all_.formed_;
         }
-        if (all_.failed_) return Status(ErrorKind::kReconnect, "nobody has the state");
-        if (all_.gathering_ && all_.generation_ > again.generation && all_.alive_.contains(rank_)) {
-          again.generation = all_.generation_;
-          all_.Take(rank_, again);
+        if (all_.failure_) return Status(ErrorKind::kReconnect, *all_.failure_);
+        const auto now = static_cast<std::uint32_t>(all_.office_.generation());
+        if (all_.office_.gathering() && now > again.generation && all_.office_.IsMember(rank_)) {
+          again.generation = now;
+          all_.Take(rank_, MessageOf(again, /*leaves=*/false));
           continue;
         }
         TFOS_RETURN_IF_ERROR(all_.changed_.WaitRound(all_.mutex_, {.check = check}, "no group"));
@@ -101,87 +109,65 @@ class TestCoordinator {
 
     bool WantsToMeet() const override {
       const MutexLock lock(all_.mutex_);
-      return !all_.newcomers_.empty() || all_.there_.size() < all_.least_;
+      return all_.office_.anyone_waits() || all_.office_.is_below();
     }
 
     Status Leave(const Ready& ready) override {
       const MutexLock lock(all_.mutex_);
-      all_.alive_.erase(rank_);
-      all_.Take(rank_, ready);
+      all_.Take(rank_, MessageOf(ready, /*leaves=*/true));
       return {};
     }
 
    private:
+    static control::GroupReady MessageOf(const Ready& ready, bool leaves) {
+      return {.generation = static_cast<int>(ready.generation),
+              .committed = static_cast<std::int64_t>(ready.committed),
+              .leaves = leaves,
+              .reason = ready.reason,
+              .admits = ready.admits,
+              .lacks = ready.lacks};
+    }
+
     TestCoordinator& all_;
-    const std::uint32_t rank_;
+    const int rank_;
   };
 
-  void Open() TFOS_REQUIRES(mutex_) {
-    if (gathering_) return;
-    gathering_ = true;
-    ++generation_;
-    ready_.clear();
-    changed_.NotifyAll();
+  void Take(int rank, const control::GroupReady& ready) TFOS_REQUIRES(mutex_) {
+    if (!office_.IsMember(rank) && !office_.Waits(rank)) ++came_;
+    Follow(office_.Ready(rank, ready, nodes_));
   }
 
-  void Take(std::uint32_t rank, const Membership::Ready& ready) TFOS_REQUIRES(mutex_) {
-    if (!there_.contains(rank)) {
-      if (newcomers_.insert(rank).second) ++came_;
-      changed_.NotifyAll();
-      Complete();
-      return;
-    }
-    committed_ = std::max(committed_, ready.committed);
-    if (!gathering_ && ready.generation == generation_ + 1) Open();
-    if (gathering_ && ready.generation == generation_ && alive_.contains(rank)) {
-      ready_[rank] = ready;
-    }
-    Complete();
+  void LoseNode(int rank) TFOS_REQUIRES(mutex_) {
+    nodes_.erase(rank);
+    Follow(office_.Lost(rank, "it is lost", nodes_));
   }
 
-  void Complete() TFOS_REQUIRES(mutex_) {
-    if (!gathering_ || ready_.size() < alive_.size() || alive_.empty()) return;
-    bool admits = true;
-    bool any_state = false;
-    for (const auto& [rank, ready] : ready_) {
-      admits = admits && ready.admits;
-      any_state =
-          any_state || static_cast<std::uint64_t>(ready.lacks) <= committed_ - ready.committed;
+  /// Does what the office has found out.
+  void Follow(const control::GenerationOffice::Outcome& outcome) TFOS_REQUIRES(mutex_) {
+    if (outcome.failure) failure_ = outcome.failure;
+    if (outcome.formed) {
+      formed_ = {.generation = static_cast<std::uint32_t>(outcome.formed->generation),
+                 .committed = static_cast<std::uint64_t>(outcome.formed->committed),
+                 .ranks = {},
+                 .members = {},
+                 .admits = outcome.formed->admits};
+      for (const control::GroupMember& member : outcome.formed->members) {
+        formed_.ranks.push_back(static_cast<std::uint32_t>(member.rank));
+        formed_.members.push_back(members_[static_cast<std::size_t>(member.rank)]);
+      }
     }
-    if (!any_state) {
-      failed_ = true;
-      changed_.NotifyAll();
-      return;
-    }
-    if (admits) {
-      if (there_.size() + newcomers_.size() < least_) return;
-      alive_.insert(newcomers_.begin(), newcomers_.end());
-      there_.insert(newcomers_.begin(), newcomers_.end());
-      newcomers_.clear();
-    }
-    gathering_ = false;
-    formed_ = {.generation = generation_,
-               .committed = committed_,
-               .ranks = {alive_.begin(), alive_.end()},
-               .members = {},
-               .admits = admits};
-    for (const std::uint32_t rank : alive_) formed_.members.push_back(members_[rank]);
+    for (const int rank : outcome.unreachable) LoseNode(rank);
     changed_.NotifyAll();
   }
 
   const std::vector<Member> members_;
-  const std::size_t least_;
   Mutex mutex_;
   CondVar changed_;
-  std::set<std::uint32_t> alive_ TFOS_GUARDED_BY(mutex_);  ///< Members that may be in a generation.
-  std::set<std::uint32_t> there_ TFOS_GUARDED_BY(mutex_);  ///< With those that have left.
-  std::set<std::uint32_t> newcomers_ TFOS_GUARDED_BY(mutex_);  ///< That are ready to come in.
+  control::GenerationOffice office_ TFOS_GUARDED_BY(mutex_);
+  /// That live, whether they have come or not.
+  control::GenerationOffice::Nodes nodes_ TFOS_GUARDED_BY(mutex_);
   std::size_t came_ TFOS_GUARDED_BY(mutex_) = 0;
-  std::map<std::uint32_t, Membership::Ready> ready_ TFOS_GUARDED_BY(mutex_);
-  std::uint32_t generation_ TFOS_GUARDED_BY(mutex_) = 0;
-  bool gathering_ TFOS_GUARDED_BY(mutex_) = false;
-  bool failed_ TFOS_GUARDED_BY(mutex_) = false;
-  std::uint64_t committed_ TFOS_GUARDED_BY(mutex_) = 0;
+  std::optional<std::string> failure_ TFOS_GUARDED_BY(mutex_);
   Membership::Formed formed_ TFOS_GUARDED_BY(mutex_);
 };
 

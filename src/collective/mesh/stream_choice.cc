@@ -12,6 +12,7 @@
 #include "base/format.h"
 #include "base/logging.h"
 #include "base/memory/bytes.h"
+#include "base/text/choice.h"
 #include "net/socket.h"
 
 namespace tfos::collective {
@@ -19,6 +20,9 @@ namespace {
 
 /// An address of UCX grows with the devices of a host.
 constexpr std::uint32_t kLongestAddress = std::uint32_t{64} << 10;
+
+constexpr Choice<Rdma> kRdma[] = {
+    {"false", Rdma::kOff}, {"true", Rdma::kPreferred}, {"required", Rdma::kRequired}};
 
 /// What a member says of its UCX; without an address it has none.
 struct Offer {
@@ -68,11 +72,7 @@ Result<bool> BothCan(net::Stream& stream, bool can, const Wait& wait) {
 }  // namespace
 
 Result<Rdma> RdmaFromWord(std::string_view word) {
-  if (word == "false") return Rdma::kOff;
-  if (word == "true") return Rdma::kPreferred;
-  if (word == "required") return Rdma::kRequired;
-  return Status(ErrorKind::kBadInput,
-                fmt::format("rdma={} is none of false, true and required", word));
+  return ChoiceNamed("spark.tfos.rdma", kRdma, word);
 }
 
 Result<std::unique_ptr<net::UcxWorker>> StartUcx(const GroupOptions& options) {

@@ -4,9 +4,6 @@
 #include <utility>
 
 #include "base/format.h"
-#include "base/memory/aligned_buffer.h"
-#include "feed/queue/cached_epoch.h"
-#include "feed/wire/read_position.h"
 
 namespace tfos::feed {
 namespace {
@@ -43,15 +40,15 @@ Result<BatchResult> BatchReader::Next(const BatchOptions& options, const Wait& w
   Status late;
   if (!turn_.Take(wait, late)) return late;
   const TurnHolder holder(turn_);
-  TFOS_RETURN_IF_ERROR(FillPieces(options, options.rows, wait));
-  const bool last = piece_rows_ > 0 && !options.drop_remainder;
-  if (piece_rows_ < options.rows && !last) return AtEnd();
-  TFOS_ASSIGN_OR_RETURN(Batch batch, Assemble(options));
+  TFOS_RETURN_IF_ERROR(FillPending(options, options.rows, wait));
+  const bool last = pending_.rows() > 0 && !options.drop_remainder;
+  if (pending_.rows() < options.rows && !last) return AtEnd();
+  TFOS_ASSIGN_OR_RETURN(Batch batch, pending_.Take(options, opener_.pool()));
   return BatchResult(std::move(batch));
 }
 
-Status BatchReader::FillPieces(const BatchOptions& options, std::uint64_t rows, const Wait& wait) {
-  while (piece_rows_ < rows && !EpochOver()) {
+Status BatchReader::FillPending(const BatchOptions& options, std::uint64_t rows, const Wait& wait) {
+  while (pending_.rows() < rows && !EpochOver()) {
     TFOS_RETURN_IF_ERROR(chunk_ != nullptr ? TakeFromChunk(options, rows)
                                            : FetchUnlessFailed(wait));
   }
@@ -61,7 +58,7 @@ Status BatchReader::FillPieces(const BatchOptions& options, std::uint64_t rows, 
 Status BatchReader::TakeFromChunk(const BatchOptions& options, std::uint64_t rows) {
   // Checked now rather than when the batch is full, which a wait may come before.
   TFOS_RETURN_IF_ERROR(chunk_->Check(options.columns));
-  TakeRows(rows - piece_rows_);
+  TakeRows(rows - pending_.rows());
   return {};
 }
 
@@ -72,7 +69,7 @@ Result<BatchReader::Ahead> BatchReader::LookAhead(const BatchOptions& options,
   if (!turn_.Take(wait, late)) return late;
   const TurnHolder holder(turn_);
   opener_.KeepSources();
-  TFOS_RETURN_IF_ERROR(FillPieces(options, options.rows, wait));
+  TFOS_RETURN_IF_ERROR(FillPending(options, options.rows, wait));
   TFOS_RETURN_IF_ERROR(TakeWhatIsThere(options, batches * options.rows));
   return WhatIsAhead();
 }
@@ -88,7 +85,7 @@ Result<BatchReader::Ahead> BatchReader::LookNow(const BatchOptions& options, std
 }
 
 Status BatchReader::TakeWhatIsThere(const BatchOptions& options, std::uint64_t rows) {
-  while (piece_rows_ < rows && !EpochOver()) {
+  while (pending_.rows() < rows && !EpochOver()) {
     if (chunk_ != nullptr) {
       TFOS_RETURN_IF_ERROR(TakeFromChunk(options, rows));
       continue;
@@ -109,7 +106,7 @@ Result<BatchResult> BatchReader::EndEpoch(const Wait& wait) {
   if (!turn_.Take(wait, late)) return late;
   const TurnHolder holder(turn_);
   for (;;) {
-    DropPieces();
+    DropPending();
     if (EpochOver()) return AtEnd();
     if (chunk_ != nullptr) {
       TakeRows(chunk_->rows);
@@ -137,18 +134,12 @@ Status BatchReader::BeginAt(std::uint32_t epoch, const Wait& turn) {
 }
 
 BatchReader::Ahead BatchReader::WhatIsAhead() const {
-  Ahead ahead{.rows = piece_rows_,
-              .epoch_over = EpochOver(),
-              .feed_over = epoch_ends_.empty() && chunk_ == nullptr && ended_ && !rows_in_epoch_,
-              .epoch = epoch_ends_.empty() ? next_epoch_ : epoch_ends_.front()};
-  for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) {
-    const std::shared_ptr<LentMemory>& source = piece->chunk->source;
-    if (source == nullptr || source->loan.bytes().empty()) break;
-    ahead.passable_rows += piece->count;
-  }
-  ahead.until_read =
-      std::ranges::any_of(pieces_, [](const Piece& piece) { return piece.unread != nullptr; });
-  return ahead;
+  return {.rows = pending_.rows(),
+          .epoch_over = EpochOver(),
+          .feed_over = epoch_ends_.empty() && chunk_ == nullptr && ended_ && !rows_in_epoch_,
+          .epoch = epoch_ends_.empty() ? next_epoch_ : epoch_ends_.front(),
+          .passable_rows = pending_.passable_rows(),
+          .until_read = pending_.until_read()};
 }
 
 Result<BatchReader::Ahead> BatchReader::LookToEnd(const BatchOptions& options, const Wait& wait) {
@@ -157,7 +148,7 @@ Result<BatchReader::Ahead> BatchReader::LookToEnd(const BatchOptions& options, c
   const TurnHolder holder(turn_);
   while (!EpochOver()) {
     if (chunk_ != nullptr) {
-      TFOS_RETURN_IF_ERROR(TakeFromChunk(options, piece_rows_ + chunk_->rows));
+      TFOS_RETURN_IF_ERROR(TakeFromChunk(options, pending_.rows() + chunk_->rows));
       continue;
     }
     TFOS_RETURN_IF_ERROR(failure_);
@@ -173,21 +164,10 @@ Status BatchReader::PassOn(std::uint64_t rows, const PassRows& pass, const Wait&
   Status late;
   if (!turn_.Take(wait, late)) return late;
   const TurnHolder holder(turn_);
-  while (rows > 0 && !pieces_.empty()) {
-    Piece& last = pieces_.back();
-    const std::uint64_t count = std::min(rows, last.count);
-    const std::uint64_t end = last.first + last.count;
-    const std::shared_ptr<LentMemory> source = last.chunk->source;
-    if (source == nullptr || source->loan.bytes().empty()) break;
-    TFOS_RETURN_IF_ERROR(pass(source->loan.bytes(), {end - count, end}));
-    rows -= count;
-    piece_rows_ -= count;
-    last.count -= count;
-    if (last.count == 0) pieces_.pop_back();
-  }
-  if (rows == 0) return {};
+  TFOS_ASSIGN_OR_RETURN(const std::uint64_t missing, pending_.PassOn(rows, pass));
+  if (missing == 0) return {};
   return ReadByOthers(
-      fmt::format("{} rows that other nodes wait for at the end of an epoch", rows));
+      fmt::format("{} rows that other nodes wait for at the end of an epoch", missing));
 }
 
 Status BatchReader::ReadByOthers(std::string_view rows) const {
@@ -216,8 +196,7 @@ Result<std::uint64_t> BatchReader::TakePassed(const BatchOptions& options, std::
                                                     first, first + rows, chunk->rows));
   }
   TFOS_RETURN_IF_ERROR(Remember(chunk->Check(options.columns)));
-  pieces_.push_back({.chunk = chunk, .first = first, .count = rows});
-  piece_rows_ += rows;
+  pending_.Add(chunk, first, rows);
   rows_in_epoch_ = true;
   return rows;
 }
@@ -231,21 +210,10 @@ Result<std::optional<std::vector<columns::BatchColumnType>>> BatchReader::KnownC
   return types_;
 }
 
-void BatchReader::MarkRead(const Piece& piece, std::uint64_t count) {
-  if (piece.unread == nullptr) return;
-  const std::uint64_t rows = piece.first + count;
-  piece.unread->loan.MarkRead(rows == piece.chunk->rows ? ReadTracker::kAllRows : rows);
-}
-
-void BatchReader::DropPieces() {
-  dropped_rows_ += piece_rows_;
-  for (const Piece& piece : pieces_) MarkRead(piece, piece.count);
-  pieces_.clear();
-  piece_rows_ = 0;
-}
+void BatchReader::DropPending() { dropped_rows_ += pending_.Drop(); }
 
 BatchResult BatchReader::AtEnd() {
-  DropPieces();
+  DropPending();
   const bool had_rows = std::exchange(rows_in_epoch_, false);
   if (!epoch_ends_.empty()) {
     next_epoch_ = epoch_ends_.front();
@@ -259,48 +227,12 @@ BatchResult BatchReader::AtEnd() {
 
 void BatchReader::TakeRows(std::uint64_t count) {
   count = std::min(count, chunk_->rows - next_row_);
-  pieces_.push_back({.chunk = chunk_, .first = next_row_, .count = count, .unread = unread_});
-  piece_rows_ += count;
+  pending_.Add(chunk_, next_row_, count, unread_);
   rows_in_epoch_ = true;
   next_row_ += count;
   if (next_row_ < chunk_->rows) return;
   chunk_.reset();
   unread_.reset();
-}
-
-Result<Batch> BatchReader::Assemble(const BatchOptions& options) {
-  Batch batch;
-  std::vector<Piece> used;
-  for (const Piece& piece : pieces_) {
-    if (batch.rows == options.rows) break;
-    used.push_back(piece);
-    used.back().count = std::min(piece.count, options.rows - batch.rows);
-    batch.rows += used.back().count;
-  }
-  std::vector<columns::ColumnPart> parts(used.size());
-  for (std::size_t i = 0; i < options.columns.size(); ++i) {
-    const columns::BatchColumnType& wanted = options.columns[i];
-    for (std::size_t k = 0; k < used.size(); ++k) {
-      const RowChunk& chunk = *used[k].chunk;
-      TFOS_ASSIGN_OR_RETURN(const chunk::ColumnView* column, chunk.Find(wanted, i));
-      parts[k] = {.column = column,
-                  .first = used[k].first,
-                  .count = used[k].count,
-                  .memory = chunk.lendable ? chunk.memory : nullptr};
-    }
-    TFOS_ASSIGN_OR_RETURN(columns::BatchColumn column,
-                          columns::GatherColumn(opener_.pool(), parts, wanted.encoding));
-    batch.columns.push_back(std::move(column));
-  }
-  piece_rows_ -= batch.rows;
-  for (const Piece& piece : used) {
-    MarkRead(piece, piece.count);
-    Piece& front = pieces_.front();
-    front.first += piece.count;
-    front.count -= piece.count;
-    if (front.count == 0) pieces_.pop_front();
-  }
-  return batch;
 }
 
 Status BatchReader::FetchUnlessFailed(const Wait& wait) {
@@ -329,13 +261,12 @@ Status BatchReader::Fetch(const Wait& wait) {
     return Wait{.deadline = Deadline::After(duration)};
   };
   Result<feed::Next> next = NextOfQueue(within(Clock::Duration::zero()));
-  const bool tells =
-      std::ranges::any_of(pieces_, [](const Piece& piece) { return piece.unread != nullptr; });
   // Rows that go on to count as unread are not lost with the node.
-  if (NothingCame(next) && tells) next = server_.Next(queue_, within(kKeepingPatience));
+  if (NothingCame(next) && pending_.until_read())
+    next = server_.Next(queue_, within(kKeepingPatience));
   if (NothingCame(next)) {
     // Whatever it holds itself is a feeder's memory.
-    TFOS_RETURN_IF_ERROR(CopyPieces());
+    TFOS_RETURN_IF_ERROR(pending_.CopyFromFeeders(opener_, PendingArePromised()));
     if (opener_.HasLent()) {
       next = server_.Next(queue_, within(kKeepingPatience));
       if (NothingCame(next)) opener_.DetachLent();
@@ -378,59 +309,6 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
   chunk_ = std::move(opened.chunk);
   unread_ = std::move(opened.unread);
   next_row_ = rows_read;
-  return Status::Ok();
-}
-
-Result<std::shared_ptr<const RowChunk>> BatchReader::Keep(const RowChunk& chunk) {
-  const ChunkLoan& loan = chunk.source->loan;
-  auto memory = std::make_shared<AlignedBuffer>(loan.bytes().size());
-  if (memory->size() != loan.bytes().size()) {
-    return Status(ErrorKind::kNoResources,
-                  fmt::format("no memory for a chunk of {} bytes", loan.bytes().size()));
-  }
-  std::ranges::copy(loan.bytes(), memory->bytes().begin());
-  ChunkLoan copy(CachedEpoch::Chunk{.memory = std::move(memory), .items = loan.items()});
-  if (chunk.of_feeder) {
-    TFOS_ASSIGN_OR_RETURN(ChunkOpener::Opened opened, opener_.Open(copy));
-    return std::shared_ptr<const RowChunk>(std::move(opened.chunk));
-  }
-  // Its columns have been converted. Only what they came from is the feeder's memory.
-  auto kept = std::make_shared<RowChunk>(chunk);
-  kept->source = std::make_shared<LentMemory>();
-  kept->source->loan = std::move(copy);
-  return std::shared_ptr<const RowChunk>(std::move(kept));
-}
-
-/// Makes the rows that wait for the rest of their batch independent of the feeders' memory.
-Status BatchReader::CopyPieces() {
-  std::shared_ptr<const RowChunk> original;  // Of the piece before, and what was made of it.
-  std::shared_ptr<const RowChunk> kept;
-  for (Piece& piece : pieces_) {
-    const std::shared_ptr<LentMemory>& source = piece.chunk->source;
-    const bool passable = source != nullptr && !source->loan.bytes().empty();
-    if (PiecesArePromised() && piece.unread == nullptr && passable) {
-      if (source->loan.is_private()) continue;
-      if (piece.chunk != original) {
-        TFOS_ASSIGN_OR_RETURN(kept, Keep(*piece.chunk));
-        original = piece.chunk;
-      }
-      piece.chunk = kept;
-      continue;
-    }
-    MarkRead(piece, piece.count);
-    piece.unread.reset();
-    if (!piece.chunk->of_feeder) {
-      if (piece.chunk->source == nullptr) continue;
-      // Only what it was converted from is the feeder's memory.
-      auto without_source = std::make_shared<RowChunk>(*piece.chunk);
-      without_source->source.reset();
-      piece.chunk = std::move(without_source);
-      continue;
-    }
-    TFOS_ASSIGN_OR_RETURN(std::shared_ptr<RowChunk> copy,
-                          piece.chunk->Copy(opener_.pool(), piece.first, piece.count));
-    piece = {.chunk = std::move(copy), .first = 0, .count = piece.count};
-  }
   return Status::Ok();
 }
 

@@ -2,13 +2,10 @@
 #define TFOS_FEED_READ_BATCH_READER_H_
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -18,25 +15,13 @@
 #include "base/time/wait.h"
 #include "columns/batch_columns.h"
 #include "feed/node/feed_server.h"
+#include "feed/read/batch.h"
 #include "feed/read/chunk_opener.h"
+#include "feed/read/pending_rows.h"
 #include "feed/read/row_chunk.h"
-#include "feed/wire/item_ranges.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {
-
-struct BatchOptions {
-  std::uint64_t rows = 0;
-  /// Rows at the end of an epoch that fill no batch are thrown away.
-  bool drop_remainder = false;
-  /// What to hand out, in this order. Other columns of the rows are passed over.
-  std::vector<columns::BatchColumnType> columns = {};
-};
-
-struct Batch {
-  std::uint64_t rows = 0;
-  std::vector<columns::BatchColumn> columns;  ///< As BatchOptions has them.
-};
 
 using BatchResult = std::variant<Batch, EndOfEpoch, EndOfFeed>;
 
@@ -109,7 +94,7 @@ class BatchReader {
   /// After LookToEnd: hands out rows of its end, which this reader then has no more, to `pass`
   /// (chunk, rows of the chunk), one chunk after the other. Those that it did not take stay. `wait`
   /// is for other callers of this reader. kBadInput: fewer are left, as others have read them.
-  using PassRows = std::function<Status(std::span<const std::byte> chunk, const ItemRange& rows)>;
+  using PassRows = PendingRows::PassRows;
   Status PassOn(std::uint64_t rows, const PassRows& pass, const Wait& wait);
 
   /// kBadInput: what a caller has seen ahead is gone, as another one has read it. `rows`: what that
@@ -141,19 +126,10 @@ class BatchReader {
   std::uint64_t epochs() const { return epochs_; }
 
  private:
-  /// Rows of a chunk that are part of the next batch.
-  struct Piece {
-    std::shared_ptr<const RowChunk> chunk;
-    std::uint64_t first = 0;
-    std::uint64_t count = 0;
-    /// Null unless the feeder is to be told when they were handed out.
-    std::shared_ptr<LentMemory> unread = {};
-  };
-
-  /// Until there are so many rows in the pieces, or the epoch is over.
-  Status FillPieces(const BatchOptions& options, std::uint64_t rows, const Wait& wait)
+  /// Until so many rows are pending, or the epoch is over.
+  Status FillPending(const BatchOptions& options, std::uint64_t rows, const Wait& wait)
       TFOS_REQUIRES(turn_);
-  /// Up to so many rows in the pieces, from the chunk.
+  /// Until so many rows are pending, or the chunk has no more.
   Status TakeFromChunk(const BatchOptions& options, std::uint64_t rows) TFOS_REQUIRES(turn_);
   Status Remember(Status status) TFOS_REQUIRES(turn_);
   bool EpochOver() const TFOS_REQUIRES(turn_) {
@@ -165,36 +141,30 @@ class BatchReader {
   Status FetchUnlessFailed(const Wait& wait) TFOS_REQUIRES(turn_);
   Status TakeNext(feed::Next next) TFOS_REQUIRES(turn_);
   Status TakeChunk(ChunkLoan loan) TFOS_REQUIRES(turn_);
-  /// Takes up to so many rows into the pieces, as far as they are there.
+  /// Until so many rows are pending, as far as they are there.
   Status TakeWhatIsThere(const BatchOptions& options, std::uint64_t rows) TFOS_REQUIRES(turn_);
   Ahead WhatIsAhead() const TFOS_REQUIRES(turn_);
   void TakeRows(std::uint64_t count) TFOS_REQUIRES(turn_);
-  void DropPieces() TFOS_REQUIRES(turn_);
-  /// Tells the feeder that the program has got the first `count` rows of the piece, or need not get
-  /// them any more.
-  static void MarkRead(const Piece& piece, std::uint64_t count);
-  Status CopyPieces() TFOS_REQUIRES(turn_);
-  /// Other nodes may count on rows of the pieces: PassOn needs what they came from.
-  bool PiecesArePromised() const TFOS_REQUIRES(turn_) {
+  void DropPending() TFOS_REQUIRES(turn_);
+  /// Other nodes may count on pending rows: PassOn needs what they came from.
+  bool PendingArePromised() const TFOS_REQUIRES(turn_) {
     return EpochOver() && opener_.keeps_sources();
   }
-  /// The rows of the chunk as they are, with a source, in memory that no feeder waits for.
-  Result<std::shared_ptr<const RowChunk>> Keep(const RowChunk& chunk) TFOS_REQUIRES(turn_);
   BatchResult AtEnd() TFOS_REQUIRES(turn_);
-  Result<Batch> Assemble(const BatchOptions& options) TFOS_REQUIRES(turn_);
 
   FeedServer& server_;
   const std::string queue_;
 
   Turn turn_;
   ChunkOpener opener_ TFOS_GUARDED_BY(turn_);
-  // In the order of the queue: the pieces, the ends of epochs, the chunk, the one to be opened.
-  std::deque<Piece> pieces_ TFOS_GUARDED_BY(turn_);
-  std::uint64_t piece_rows_ TFOS_GUARDED_BY(turn_) = 0;
+  // In the order of the queue: what is pending, the ends of epochs, the chunk, the one to be
+  // opened.
+  PendingRows pending_ TFOS_GUARDED_BY(turn_);
   std::deque<std::uint32_t> epoch_ends_ TFOS_GUARDED_BY(turn_);
   std::shared_ptr<const RowChunk> chunk_ TFOS_GUARDED_BY(turn_);
-  std::shared_ptr<LentMemory> unread_ TFOS_GUARDED_BY(turn_);  ///< Of `chunk_`, as in Piece.
-  std::uint64_t next_row_ TFOS_GUARDED_BY(turn_) = 0;          ///< Of `chunk_`.
+  std::shared_ptr<LentMemory> unread_
+      TFOS_GUARDED_BY(turn_);                          ///< Of `chunk_`, as PendingRows::Add.
+  std::uint64_t next_row_ TFOS_GUARDED_BY(turn_) = 0;  ///< Of `chunk_`.
   /// A chunk that has come: opening it again may succeed.
   std::optional<ChunkLoan> unopened_ TFOS_GUARDED_BY(turn_);
   /// Likewise of rows that another node has passed on, for this epoch.

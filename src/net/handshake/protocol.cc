@@ -6,10 +6,14 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/format.h"
+#include "base/text/choice.h"
 
 namespace tfos::net {
 namespace {
+
+constexpr Choice<Encryption> kEncryptions[] = {{"auto", Encryption::kBetweenHosts},
+                                               {"true", Encryption::kAlways},
+                                               {"false", Encryption::kNever}};
 
 /// An address without the port: of IPv6, and of IPv4 as IPv6 has it (RFC 4291, 2.5.5.2).
 in6_addr HostOf(const sockaddr_storage& address) {
@@ -42,23 +46,11 @@ std::string_view ChannelName(Channel channel) {
 }
 
 Result<Encryption> EncryptionFromWord(std::string_view word) {
-  if (word == "false") return Encryption::kNever;
-  if (word == "auto") return Encryption::kBetweenHosts;
-  if (word == "true") return Encryption::kAlways;
-  return Status(ErrorKind::kBadInput,
-                fmt::format("spark.tfos.encrypt={} is none of auto, true and false", word));
+  return ChoiceNamed("spark.tfos.encrypt", kEncryptions, word);
 }
 
 std::string_view EncryptionWord(Encryption encryption) {
-  switch (encryption) {
-    case Encryption::kNever:
-      return "false";
-    case Encryption::kBetweenHosts:
-      return "auto";
-    case Encryption::kAlways:
-      return "true";
-  }
-  return "auto";
+  return ChoiceName(kEncryptions, encryption);
 }
 
 Result<Channel> LeastChannel(int socket, Encryption encryption) {

@@ -290,7 +290,8 @@ TEST(ChannelTest, SettingsAreWords) {
     EXPECT_EQ(*read, encryption);
     EXPECT_EQ(EncryptionWord(encryption), word);
   }
-  EXPECT_THAT(EncryptionFromWord("yes").status().ToString(), HasSubstr("spark.tfos.encrypt=yes"));
+  EXPECT_THAT(EncryptionFromWord("yes").status().ToString(),
+              HasSubstr("spark.tfos.encrypt must be auto, true or false, not 'yes'"));
 }
 
 TEST(ChannelTest, SilenceEndsAtTheDeadline) {

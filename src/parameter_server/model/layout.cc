@@ -17,6 +17,14 @@ std::uint64_t Aligned(std::uint64_t bytes) {
 
 }  // namespace
 
+Result<DType> VariableTypeFrom(std::string_view name) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kInt32, DType::kInt64,
+                            DType::kFloat16, DType::kBfloat16}) {
+    if (collective::DTypeName(dtype) == name) return dtype;
+  }
+  return Status(ErrorKind::kBadInput, fmt::format("a parameter server can't keep {}", name));
+}
+
 Result<Layout> Layout::Of(std::vector<Variable> variables) {
   if (variables.empty() || variables.size() > kMostVariables) {
     return Status(ErrorKind::kBadInput,

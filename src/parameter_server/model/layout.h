@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "collective/operation/element.h"
@@ -19,6 +20,10 @@ inline constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 20;
 /// The most bytes of all variables of a model.
 inline constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 42;
 inline constexpr std::size_t kMostVariables = 1 << 16;
+
+/// The type that a server can keep, by NumPy's name. Bad input for what can't be added up, and for
+/// unknown names. Threads: any.
+Result<DType> VariableTypeFrom(std::string_view name);
 
 struct Variable {
   DType dtype = DType::kFloat32;

@@ -11,6 +11,16 @@ Layout Make(std::vector<Variable> variables) {
   return std::move(layout).value();
 }
 
+TEST(LayoutTest, TypesAreThoseThatCanBeAddedUp) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kInt32, DType::kInt64,
+                            DType::kFloat16, DType::kBfloat16}) {
+    EXPECT_EQ(VariableTypeFrom(collective::DTypeName(dtype)).value(), dtype);
+  }
+  for (const std::string_view name : {"uint8", "", "an unknown type", "bytes"}) {
+    EXPECT_EQ(VariableTypeFrom(name).status().kind(), ErrorKind::kBadInput) << name;
+  }
+}
+
 TEST(LayoutTest, VariablesBeginAtMultiplesOf64) {
   const Layout layout = Make({{DType::kFloat32, 3}, {DType::kFloat64, 0}, {DType::kInt64, 9}});
   EXPECT_EQ(layout.place(0).begin, 0U);

@@ -8,9 +8,16 @@
 #include "base/format.h"
 #include "base/memory/half.h"
 #include "base/memory/unaligned.h"
+#include "base/text/choice.h"
 
 namespace tfos::parameter_server {
 namespace {
+
+constexpr Choice<Combiner> kCombiners[] = {{"delta", Combiner::kDelta},
+                                           {"mean", Combiner::kMean},
+                                           {"update-mean", Combiner::kUpdateMean},
+                                           {"sgd", Combiner::kSgd},
+                                           {"adam", Combiner::kAdam}};
 
 /// What is calculated in.
 template <typename T>
@@ -145,6 +152,10 @@ void AdamStep(const Rule& rule, std::uint64_t step, const Combined& e) {
 }
 
 }  // namespace
+
+Result<Combiner> CombinerFrom(std::string_view name) {
+  return ChoiceNamed("the combiner", kCombiners, name);
+}
 
 std::size_t Rule::slots() const {
   if (combiner == Combiner::kAdam) return 2;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "parameter_server/model/layout.h"
 #include "tfos/status.h"
@@ -18,6 +19,10 @@ enum class Combiner : std::uint8_t {
   kSgd = 4,         ///< Gradients: descent with or without momentum.
   kAdam = 5,        ///< Gradients: Adam, as Keras has it.
 };
+
+/// By the name that workers give: delta, mean, update-mean, sgd or adam. Bad input for another.
+/// Threads: any.
+Result<Combiner> CombinerFrom(std::string_view name);
 
 /// A combiner and its numbers; those of others are 0.
 struct Rule {

@@ -36,6 +36,18 @@ TEST(RuleTest, AnAverageOfWhatNobodyChangesStaysToTheLastBit) {
   EXPECT_EQ(values, before);
 }
 
+TEST(RuleTest, CombinersHaveNames) {
+  EXPECT_EQ(CombinerFrom("delta").value(), Combiner::kDelta);
+  EXPECT_EQ(CombinerFrom("mean").value(), Combiner::kMean);
+  EXPECT_EQ(CombinerFrom("update-mean").value(), Combiner::kUpdateMean);
+  EXPECT_EQ(CombinerFrom("sgd").value(), Combiner::kSgd);
+  EXPECT_EQ(CombinerFrom("adam").value(), Combiner::kAdam);
+  const Status other = CombinerFrom("Sgd").status();
+  EXPECT_EQ(other.kind(), ErrorKind::kBadInput);
+  EXPECT_EQ(other.message(),
+            "the combiner must be delta, mean, update-mean, sgd or adam, not 'Sgd'");
+}
+
 TEST(RuleTest, DeltaAdds) {
   std::vector<float> values{1, 2, 3};
   Push<float>({.combiner = Combiner::kDelta}, DType::kFloat32, {0.5, -1, 2}, values);

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/format.h"
 #include "datasets/batch_source.h"
 #include "python/bind/bindings.h"
 #include "python/feed/array_batches.h"
@@ -24,75 +23,23 @@
 namespace tfos::python {
 namespace {
 
-using chunk::DType;
 using columns::BatchColumnType;
-using columns::BatchEncoding;
 
 /// A column as Python has it: name, encoding, dtype ("" for strings), shape.
 using ColumnTuple = std::tuple<std::string, std::string, std::string, std::vector<std::uint64_t>>;
 
-constexpr std::pair<BatchEncoding, const char*> kEncodings[] = {
-    {BatchEncoding::kDense, "dense"},
-    {BatchEncoding::kRagged, "ragged"},
-    {BatchEncoding::kStrings, "strings"},
-    {BatchEncoding::kRaggedStrings, "ragged strings"}};
-
-bool HoldsStrings(BatchEncoding encoding) {
-  return encoding == BatchEncoding::kStrings || encoding == BatchEncoding::kRaggedStrings;
-}
-
-std::string EncodingName(BatchEncoding encoding) {
-  for (const auto& [known, name] : kEncodings) {
-    if (known == encoding) return name;
-  }
-  return "";
-}
-
 ColumnTuple TupleOf(const BatchColumnType& type) {
-  return {type.name, EncodingName(type.encoding),
-          HoldsStrings(type.encoding) ? "" : std::string(chunk::DTypeName(type.dtype)), type.shape};
-}
-
-BatchColumnType TypeFrom(const ColumnTuple& column) {
-  const auto& [name, encoding, dtype, shape] = column;
-  BatchColumnType type{.name = name, .shape = shape};
-  bool found = false;
-  for (const auto& [known, encoding_name] : kEncodings) {
-    if (encoding != encoding_name) continue;
-    type.encoding = known;
-    found = HoldsStrings(known);
-  }
-  for (int number = 1; number <= static_cast<int>(DType::kComplex128); ++number) {
-    if (found || chunk::DTypeName(static_cast<DType>(number)) != dtype) continue;
-    type.dtype = static_cast<DType>(number);
-    found = true;
-  }
-  if (!found) {
-    ThrowStatus(Status(
-        ErrorKind::kBadInput,
-        fmt::format("column '{}' cannot be {} {}: a feed has none such", name, encoding, dtype)));
-  }
-  return type;
+  return {type.name, std::string(columns::BatchEncodingName(type.encoding)),
+          std::string(columns::BatchDTypeName(type)), type.shape};
 }
 
 feed::BatchOptions OptionsFrom(const std::vector<ColumnTuple>& columns, std::uint64_t rows,
                                bool drop_remainder) {
   feed::BatchOptions options{.rows = rows, .drop_remainder = drop_remainder, .columns = {}};
-  for (const ColumnTuple& column : columns) options.columns.push_back(TypeFrom(column));
-  return options;
-}
-
-constexpr std::pair<feed::Remainder, const char*> kRemainders[] = {{feed::Remainder::kNone, "none"},
-                                                                   {feed::Remainder::kJoin, "join"},
-                                                                   {feed::Remainder::kDrop, "drop"},
-                                                                   {feed::Remainder::kPad, "pad"}};
-
-feed::Remainder RemainderFrom(const std::string& name) {
-  for (const auto& [remainder, known] : kRemainders) {
-    if (name == known) return remainder;
+  for (const auto& [name, encoding, dtype, shape] : columns) {
+    options.columns.push_back(ValueOrThrow(columns::BatchTypeFrom(name, encoding, dtype, shape)));
   }
-  ThrowStatus(Status(ErrorKind::kBadInput,
-                     fmt::format("remainder '{}' is none of 'join', 'drop' and 'pad'", name)));
+  return options;
 }
 
 std::optional<std::vector<ColumnTuple>> Peek(datasets::BatchSource& source, bool known) {
@@ -110,7 +57,7 @@ std::int64_t Register(datasets::BatchSource& source, const std::vector<ColumnTup
                       std::uint64_t rows, bool drop_remainder, const std::string& remainder,
                       std::uintptr_t add, std::uintptr_t remove) {
   return ValueOrThrow(source.Register(OptionsFrom(columns, rows, drop_remainder),
-                                      RemainderFrom(remainder),
+                                      ValueOrThrow(feed::RemainderFrom(remainder)),
                                       reinterpret_cast<tfos_register_function>(add),
                                       reinterpret_cast<tfos_unregister_function>(remove)));
 }
@@ -118,8 +65,8 @@ std::int64_t Register(datasets::BatchSource& source, const std::vector<ColumnTup
 std::unique_ptr<ArrayBatches> Arrays(datasets::BatchSource& source,
                                      const std::vector<ColumnTuple>& columns, std::uint64_t rows,
                                      bool drop_remainder, const std::string& remainder) {
-  return std::make_unique<ArrayBatches>(ValueOrThrow(
-      source.Open(OptionsFrom(columns, rows, drop_remainder), RemainderFrom(remainder))));
+  return std::make_unique<ArrayBatches>(ValueOrThrow(source.Open(
+      OptionsFrom(columns, rows, drop_remainder), ValueOrThrow(feed::RemainderFrom(remainder)))));
 }
 
 std::optional<std::uint32_t> EpochToBegin(datasets::BatchSource& source) {

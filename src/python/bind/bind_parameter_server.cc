@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/format.h"
 #include "base/time/seconds.h"
 #include "node/agent_link.h"
 #include "parameter_server/client.h"
@@ -29,9 +28,6 @@ namespace tfos::python {
 namespace {
 
 using parameter_server::Client;
-using parameter_server::Combiner;
-using parameter_server::DType;
-using parameter_server::Pushed;
 using parameter_server::Rule;
 
 /// What Python holds of a client, whose methods let go of the GIL.
@@ -43,38 +39,6 @@ using ServerTuple =
     std::tuple<std::string, std::string, std::uint16_t, std::string, std::string, int>;
 /// A variable: NumPy's name of its type, how many elements, and whether it is averaged.
 using VariableTuple = std::tuple<std::string, std::uint64_t, bool>;
-
-template <typename T>
-struct Named {
-  std::string_view name;
-  T value;
-};
-
-constexpr Named<Combiner> kCombiners[] = {{"delta", Combiner::kDelta},
-                                          {"mean", Combiner::kMean},
-                                          {"update-mean", Combiner::kUpdateMean},
-                                          {"sgd", Combiner::kSgd},
-                                          {"adam", Combiner::kAdam}};
-constexpr Named<Pushed> kPushed[] = {
-    {"values", Pushed::kValues}, {"change", Pushed::kChange}, {"gradients", Pushed::kGradients}};
-
-template <typename T, std::size_t N>
-T ValueNamed(const Named<T> (&all)[N], std::string_view name) {
-  for (const Named<T>& one : all) {
-    if (one.name == name) return one.value;
-  }
-  ThrowStatus(Status{ErrorKind::kBadInput, fmt::format("'{}' is not known here", name)},
-              Domain::kTensors);
-}
-
-DType DTypeNamed(std::string_view name) {
-  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kInt32, DType::kInt64,
-                            DType::kFloat16, DType::kBfloat16}) {
-    if (collective::DTypeName(dtype) == name) return dtype;
-  }
-  ThrowStatus(Status{ErrorKind::kBadInput, fmt::format("a parameter server can't keep {}", name)},
-              Domain::kTensors);
-}
 
 /// The memory of objects with the buffer protocol, held while this lives.
 class Buffers {
@@ -102,7 +66,7 @@ class Buffers {
 
 Rule MakeRule(const std::string& combiner, bool nesterov, std::uint32_t workers,
               double learning_rate, double momentum, double beta_1, double beta_2, double epsilon) {
-  return {.combiner = ValueNamed(kCombiners, combiner),
+  return {.combiner = ValueOrThrow(parameter_server::CombinerFrom(combiner), Domain::kTensors),
           .nesterov = nesterov,
           .workers = workers,
           .learning_rate = learning_rate,
@@ -160,7 +124,9 @@ std::unique_ptr<HeldClient> Connect(const std::vector<ServerTuple>& servers,
   }
   for (const auto& [dtype, elements, averaged] : variables) {
     options.variables.push_back(
-        {.dtype = DTypeNamed(dtype), .elements = elements, .averaged = averaged});
+        {.dtype = ValueOrThrow(parameter_server::VariableTypeFrom(dtype), Domain::kTensors),
+         .elements = elements,
+         .averaged = averaged});
   }
   return std::make_unique<HeldClient>(
       ValueOrThrow(WithoutGil([&] { return Client::Connect(std::move(options)); }),
@@ -172,7 +138,7 @@ void Run(HeldClient& held, const std::optional<std::string>& push, bool pull, bo
          const std::vector<nb::object>& tensors) {
   const auto client = held.Enter("run");
   Client::Exchange exchange{.pull = pull, .overlapped = overlapped};
-  if (push) exchange.push = ValueNamed(kPushed, *push);
+  if (push) exchange.push = ValueOrThrow(parameter_server::PushedFrom(*push), Domain::kTensors);
   const Buffers buffers(tensors, PyBUF_SIMPLE);
   ThrowIfError(WithoutGil([&] { return client->Run(exchange, buffers.constant()); }),
                Domain::kTensors);
@@ -202,11 +168,13 @@ void Write(HeldClient& held, std::uint8_t part, const std::vector<nb::object>& t
 }  // namespace
 
 void BindParameterServer(nb::module_& module) {
+  const Rule unset;
   nb::class_<Rule>(module, "ParameterRule", "How parameter servers combine what is pushed.")
       .def_static("make", &MakeRule, nb::arg("combiner"), nb::kw_only(),
-                  nb::arg("nesterov") = false, nb::arg("workers") = 0,
-                  nb::arg("learning_rate") = 0.0, nb::arg("momentum") = 0.0,
-                  nb::arg("beta_1") = 0.0, nb::arg("beta_2") = 0.0, nb::arg("epsilon") = 0.0,
+                  nb::arg("nesterov") = unset.nesterov, nb::arg("workers") = unset.workers,
+                  nb::arg("learning_rate") = unset.learning_rate,
+                  nb::arg("momentum") = unset.momentum, nb::arg("beta_1") = unset.beta_1,
+                  nb::arg("beta_2") = unset.beta_2, nb::arg("epsilon") = unset.epsilon,
                   "`combiner`: delta, mean, update-mean, sgd or adam.")
       .def_prop_ro("slots", &Rule::slots, "Values that a server keeps besides each element.");
   nb::class_<HeldClient>(module, "ParameterClient", "A worker's side of the parameter servers.")

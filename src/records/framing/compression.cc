@@ -8,9 +8,13 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/text/choice.h"
 
 namespace tfos::records {
 namespace {
+
+constexpr Choice<Compression> kCompressions[] = {
+    {"", Compression::kNone}, {"GZIP", Compression::kGzip}, {"ZLIB", Compression::kZlib}};
 
 constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
 // zlib counts in these.
@@ -165,11 +169,7 @@ Status NoMemory() { return {ErrorKind::kNoResources, "zlib got no memory"}; }
 }  // namespace
 
 Result<Compression> CompressionFrom(std::string_view name) {
-  if (name.empty()) return Compression::kNone;
-  if (name == "GZIP") return Compression::kGzip;
-  if (name == "ZLIB") return Compression::kZlib;
-  return Status(ErrorKind::kBadInput,
-                fmt::format("compression '{}' is none of '', 'GZIP' and 'ZLIB'", name));
+  return ChoiceNamed("compression", kCompressions, name);
 }
 
 Result<std::unique_ptr<ByteSource>> Decompress(std::unique_ptr<ByteSource> source,

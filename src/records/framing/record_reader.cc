@@ -7,21 +7,15 @@
 
 #include "base/format.h"
 #include "base/memory/crc32c.h"
+#include "base/text/choice.h"
 #include "records/framing/framing.h"
 
 namespace tfos::records {
 
 Result<Validation> ValidationFrom(std::string_view name) {
-  const auto is = [&](std::string_view known) {
-    return std::ranges::equal(name, known, [](char given, char letter) {
-      return given == letter || (given >= 'A' && given <= 'Z' && given - 'A' + 'a' == letter);
-    });
-  };
-  if (is("none")) return Validation::kNone;
-  if (is("lengths")) return Validation::kLengths;
-  if (is("full")) return Validation::kFull;
-  return Status(ErrorKind::kBadInput,
-                fmt::format("validation '{}' is none of full, lengths, none", name));
+  constexpr Choice<Validation> kValidations[] = {
+      {"full", Validation::kFull}, {"lengths", Validation::kLengths}, {"none", Validation::kNone}};
+  return ChoiceNamed("validation", kValidations, name, LetterCase::kIgnored);
 }
 
 /// What was read of the source and not yet handed out: the source's own memory where it has any,

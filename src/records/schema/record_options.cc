@@ -1,61 +1,41 @@
 #include "records/schema/record_options.h"
 
-#include <algorithm>
-#include <array>
 #include <limits>
 
 #include "base/format.h"
+#include "base/text/choice.h"
 #include "base/text/query.h"
 
 namespace tfos::records {
 namespace {
 
-constexpr std::array kRecordTypes = {RecordType::kExample, RecordType::kSequenceExample,
-                                     RecordType::kByteArray};
+constexpr Choice<RecordType> kRecordTypes[] = {{"Example", RecordType::kExample},
+                                               {"SequenceExample", RecordType::kSequenceExample},
+                                               {"ByteArray", RecordType::kByteArray}};
+/// Each stands for itself.
+constexpr Choice<std::string_view> kModes[] = {
+    {"failfast", "failfast"}, {"dropmalformed", "dropmalformed"}, {"permissive", "permissive"}};
+constexpr Choice<Compression> kCompressions[] = {
+    {"none", Compression::kNone}, {"gzip", Compression::kGzip}, {"zlib", Compression::kZlib}};
 
 constexpr int kHighestLevel = 9;
-
-/// ASCII only: a name with other letters is none of ours.
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(), [](char letter) {
-    return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
-  });
-  return lower;
-}
 
 }  // namespace
 
 Result<RecordType> RecordTypeNamed(std::string_view name) {
-  for (const RecordType type : kRecordTypes) {
-    if (Lower(name) == Lower(RecordTypeName(type))) return type;
-  }
-  return Status(
-      ErrorKind::kBadInput,
-      fmt::format("recordType '{}' is none of Example, SequenceExample, ByteArray", name));
+  return ChoiceNamed("recordType", kRecordTypes, name, LetterCase::kIgnored);
 }
 
-std::string_view RecordTypeName(RecordType type) {
-  switch (type) {
-    case RecordType::kExample:
-      return "Example";
-    case RecordType::kSequenceExample:
-      return "SequenceExample";
-    case RecordType::kByteArray:
-      return "ByteArray";
-  }
-  return "";
-}
+std::string_view RecordTypeName(RecordType type) { return ChoiceName(kRecordTypes, type); }
 
 Result<std::string> ModeNamed(std::string_view option) {
-  const std::string name = Lower(option);
-  if (name == "failfast" || name == "dropmalformed" || name == "permissive") return name;
-  return Status(ErrorKind::kBadInput,
-                fmt::format("mode '{}' is none of failfast, dropmalformed, permissive", option));
+  TFOS_ASSIGN_OR_RETURN(const std::string_view mode,
+                        ChoiceNamed("mode", kModes, option, LetterCase::kIgnored));
+  return std::string(mode);
 }
 
 Result<bool> FlagOf(std::string_view name, std::string_view value) {
-  const std::string flag = Lower(value);
+  const std::string flag = LowerCase(value);
   if (flag == "true" || flag == "false") return flag == "true";
   return Status(ErrorKind::kBadInput,
                 fmt::format("{}='{}' is neither true nor false", name, value));
@@ -73,8 +53,8 @@ Result<int> CompressionLevelOf(std::string_view value) {
   int level = 0;
   // -0 would be a number, too.
   if (ReadNumber(value, 0, kHighestLevel, level) && !value.starts_with('-')) return level;
-  return Status(ErrorKind::kBadInput,
-                fmt::format("compressionLevel='{}' is none of 0 to {}", value, kHighestLevel));
+  return Status(ErrorKind::kBadInput, fmt::format("compressionLevel must be from 0 to {}, not '{}'",
+                                                  kHighestLevel, value));
 }
 
 Status CheckIndex(bool index, Compression compression) {
@@ -85,16 +65,12 @@ Status CheckIndex(bool index, Compression compression) {
 }
 
 Result<Compression> CompressionNamed(std::string_view option) {
-  const std::string name = Lower(option);
-  if (name.empty() || name == "none" || name == "uncompressed") return Compression::kNone;
-  if (name == "gzip") return Compression::kGzip;
-  if (name == "zlib") return Compression::kZlib;
-  return Status(ErrorKind::kBadInput,
-                fmt::format("compression '{}' is none of none, gzip, zlib", option));
+  if (option.empty() || LowerCase(option) == "uncompressed") return Compression::kNone;
+  return ChoiceNamed("compression", kCompressions, option, LetterCase::kIgnored);
 }
 
 Compression CompressionOfPath(std::string_view path) {
-  const std::string name = Lower(path.substr(path.rfind('/') + 1));
+  const std::string name = LowerCase(path.substr(path.rfind('/') + 1));
   if (name.ends_with(".gz") || name.ends_with(".gzip")) return Compression::kGzip;
   if (name.ends_with(".zlib") || name.ends_with(".deflate")) return Compression::kZlib;
   return Compression::kNone;

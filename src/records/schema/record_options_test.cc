@@ -20,7 +20,7 @@ TEST(RecordOptionsTest, RecordTypesAreKnownWhateverTheirCase) {
   const auto other = RecordTypeNamed("Other");
   EXPECT_EQ(other.status().kind(), ErrorKind::kBadInput);
   EXPECT_THAT(other.status().ToString(),
-              HasSubstr("recordType 'Other' is none of Example, SequenceExample, ByteArray"));
+              HasSubstr("recordType must be Example, SequenceExample or ByteArray, not 'Other'"));
 }
 
 TEST(RecordOptionsTest, ModesAreKnownWhateverTheirCase) {
@@ -28,7 +28,7 @@ TEST(RecordOptionsTest, ModesAreKnownWhateverTheirCase) {
   EXPECT_EQ(ModeNamed("DROPMALFORMED").value(), "dropmalformed");
   EXPECT_EQ(ModeNamed("permissive").value(), "permissive");
   EXPECT_THAT(ModeNamed("Other").status().ToString(),
-              HasSubstr("mode 'Other' is none of failfast, dropmalformed, permissive"));
+              HasSubstr("mode must be failfast, dropmalformed or permissive, not 'Other'"));
 }
 
 TEST(RecordOptionsTest, FlagsAreTrueOrFalse) {
@@ -53,7 +53,7 @@ TEST(RecordOptionsTest, LevelsAreThoseOfZlib) {
   EXPECT_EQ(CompressionLevelOf("9").value(), 9);
   for (const char* value : {"", "10", "-1", "-0", "+5", "best", "99999999999999999999"}) {
     EXPECT_THAT(CompressionLevelOf(value).status().ToString(),
-                HasSubstr(fmt::format("compressionLevel='{}' is none of 0 to 9", value)));
+                HasSubstr(fmt::format("compressionLevel must be from 0 to 9, not '{}'", value)));
   }
 }
 
@@ -71,7 +71,7 @@ TEST(RecordOptionsTest, CompressionsAreKnownByOption) {
   EXPECT_EQ(CompressionNamed("GZip").value(), Compression::kGzip);
   EXPECT_EQ(CompressionNamed("zlib").value(), Compression::kZlib);
   EXPECT_THAT(CompressionNamed("lz4").status().ToString(),
-              HasSubstr("compression 'lz4' is none of none, gzip, zlib"));
+              HasSubstr("compression must be none, gzip or zlib, not 'lz4'"));
 }
 
 TEST(RecordOptionsTest, CompressionsAreKnownByTheFilesName) {

@@ -58,7 +58,9 @@ def test_a_group_that_was_closed_has_lost_its_nodes(listener):
 
 
 def test_a_wrong_setting_of_tensors_is_bad_input(listener):
-    with pytest.raises(BadInputError, match="rdma=perhaps"):
+    with pytest.raises(
+        BadInputError, match="spark.tfos.rdma must be false, true or required, not 'perhaps'"
+    ):
         join(listener, rdma="perhaps")
 
 

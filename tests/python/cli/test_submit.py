@@ -179,7 +179,7 @@ def test_keys_that_programs_read_are_no_misspelt_settings():
         (["--master", "yarn", "--python-env", "/nowhere", "p.py"], "not a virtual environment"),
         (["--master", "yarn", "nofile.py"], "there is no file nofile.py"),
         (["--conf", "spark.tfos.gpu.fraction=2", "p.py"], "too large"),
-        (["--conf", "spark.tfos.log.level=LOUD", "p.py"], "is none of"),
+        (["--conf", "spark.tfos.log.level=LOUD", "p.py"], "spark.tfos.log.level must be all,"),
         (["--conf", "spark.tfos.ports=abc", "p.py"], "expected a port"),
     ],
 )

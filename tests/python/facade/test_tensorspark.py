@@ -167,7 +167,7 @@ def test_what_goes_wrong_is_raised(spark, leftovers):
         def compute(self, origin_weight, new_weight, worker_id=-1, name=None):
             return new_weight
 
-    with pytest.raises(BadInputError, match="Mine is none of"):
+    with pytest.raises(BadInputError, match="weight_combiner must be one of .*, not Mine"):
         spark_session.run(step, sc.parallelize([(1.0, 1.0)], 1), feeds, parameters, Mine())
     # Without an RDD it is the session's own run.
     assert spark_session.run(parameters[1]) == 0

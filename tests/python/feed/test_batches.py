@@ -199,7 +199,7 @@ def test_rows_must_be_those_of_the_spec(make_nodes: Any) -> None:
         ({"spec": ["datetime64[s]"]}, r"column '0' cannot be dense datetime64\[s\]"),
         ({"spec": [("float32", (2, 2))], "ragged": [0]}, "column '0' cannot be ragged"),
         ({"remainder": "pad", "drop_remainder": True}, "every batch is full"),
-        ({"remainder": "stretch"}, "'stretch' is none of"),
+        ({"remainder": "stretch"}, "remainder must be join, drop or pad, not 'stretch'"),
     ],
 )
 def test_bad_arguments(node: Any, options: Any, message: str) -> None:

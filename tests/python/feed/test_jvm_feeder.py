@@ -98,7 +98,9 @@ def test_executors_must_have_the_jar_too(spark, master, jars, conf, there):
 
 
 def test_the_setting_has_three_values():
-    with pytest.raises(BadInputError, match="spark.tfos.feed.jvm='maybe' is none of auto, on, off"):
+    with pytest.raises(
+        BadInputError, match="spark.tfos.feed.jvm must be auto, on or off, not 'maybe'"
+    ):
         Settings.resolve({"spark.tfos.feed.jvm": "maybe"}.get, {})
 
 

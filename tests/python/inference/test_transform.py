@@ -216,7 +216,7 @@ def test_without_the_jar_python_runs_models_unless_told_otherwise():
     ):
         jvm.why_unused(frame_without_jar(jvm="on"))
     with pytest.raises(
-        BadInputError, match="spark.tfos.inference.jvm='maybe' is none of auto, on, off"
+        BadInputError, match="spark.tfos.inference.jvm must be auto, on or off, not 'maybe'"
     ):
         jvm.why_unused(frame_without_jar(jvm="maybe"))
 

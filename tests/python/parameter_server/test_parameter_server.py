@@ -229,7 +229,7 @@ def test_what_cannot_be_on_servers_is_refused(serving):
     w = [np.zeros(3, np.float32)]
     process = serving()
     for words, options in (
-        ("combiner is one of", {"combiner": "sum"}),
+        ("combiner must be delta, mean or update-mean", {"combiner": "sum"}),
         ("sync_interval", {"sync_interval": 0}),
         ("staleness", {"staleness": -1}),
         ("RMSprop", {"optimizer": keras.optimizers.RMSprop()}),

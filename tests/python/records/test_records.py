@@ -317,8 +317,14 @@ def test_parts_of_an_indexed_file(tmp_path):
             "column 't' .* 'tsu:'",
         ),
         (lambda path: records.read(path, record_type="Other"), "neither 'Example'"),
-        (lambda path: records.read(path, pa.schema([]), compression="LZ4"), "compression 'LZ4'"),
-        (lambda path: records.read(path, pa.schema([]), mode="fast"), "mode 'fast'"),
+        (
+            lambda path: records.read(path, pa.schema([]), compression="LZ4"),
+            "compression must be '', GZIP or ZLIB, not 'LZ4'",
+        ),
+        (
+            lambda path: records.read(path, pa.schema([]), mode="fast"),
+            "mode must be failfast, dropmalformed or permissive, not 'fast'",
+        ),
         (
             lambda path: records.write(path, [pa.record_batch({"t": pa.array([[1, None]])})]),
             "row 0 has a null inside a list",

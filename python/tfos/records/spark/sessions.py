@@ -17,6 +17,7 @@ from typing import Any
 from py4j.java_gateway import JavaClass
 from pyspark.sql.types import StructType
 
+from tfos.base.choices import check_choice
 from tfos.errors import BadInputError
 from tfos.files import hadoop_settings
 from tfos.records.listing import ListedFile
@@ -127,8 +128,7 @@ def check_writable(
     types.check_schema(
         records_spark_writer.data_schema(frame.schema, partition_by), record_type, "written"
     )
-    if mode not in ("error", "errorifexists", "ignore", "append", "overwrite"):
-        raise BadInputError(f"mode {mode!r} is none of error, ignore, append, overwrite")
+    check_choice("mode", mode, ("error", "errorifexists", "ignore", "append", "overwrite"))
 
 
 def save_by_python(

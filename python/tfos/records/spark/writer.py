@@ -24,6 +24,7 @@ from pyspark.sql import types as sql
 
 from tfos import _native
 from tfos.base.arrow import pa
+from tfos.base.choices import check_choice
 from tfos.errors import BadInputError
 from tfos.files import hadoop_settings
 from tfos.files.access import access_for
@@ -77,8 +78,7 @@ def start(
 
     Raises :class:`BadInputError` for a directory that has files, if those are in the way.
     """
-    if if_exists not in IF_EXISTS:
-        raise BadInputError(f"ifExists={if_exists!r} is none of {', '.join(IF_EXISTS)}")
+    check_choice("ifExists", if_exists, IF_EXISTS)
     _native.check_record_index(layout.index, layout.compression)
     access, path = access_for(directory)
     status = access.status(path)

@@ -40,12 +40,14 @@ namespace {
 namespace asio = boost::asio;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using tfos::testing::ChangeTheLast;
 using tfos::testing::Downgrades;
 using tfos::testing::MiddleMan;
 using tfos::testing::OnMessages;
 using tfos::testing::Overhear;
 using tfos::testing::OverheardMessage;
 using tfos::testing::PassedOn;
+using tfos::testing::SaidToServer;
 using tfos::testing::Tampering;
 using tfos::testing::Tamperings;
 using Direction = MiddleMan::Direction;
@@ -249,18 +251,6 @@ TEST_F(TamperedLinkTest, NobodyReadsAPageThatTheCoordinatorHasNotSent) {
   EXPECT_EQ(Ask(serving.port()).value(), kPage);
 }
 
-/// Changes a bit of the last thing that is said in this direction.
-MiddleMan::Rule ChangeTheLast(const std::vector<OverheardMessage>& overheard, Direction direction) {
-  std::size_t last = 0;
-  for (const OverheardMessage& message : overheard) {
-    if (message.direction == direction) last = message.number;
-  }
-  return OnMessages([=](OverheardMessage message) {
-    if (message.direction == direction && message.number == last) message.bytes.back() ^= 1;
-    return PassedOn{std::move(message.bytes)};
-  });
-}
-
 std::size_t Count(std::string_view text, std::string_view pattern) {
   std::size_t count = 0;
   for (std::size_t at = 0; (at = text.find(pattern, at)) != std::string_view::npos; ++at) ++count;
@@ -292,11 +282,8 @@ TEST_F(TamperedLinkTest, EachEndSaysOnceThatSomethingChangesBytes) {
 
 TEST_F(TamperedLinkTest, WhatWasSaidOnceIsGoodForOneConnectionOnly) {
   Serving serving(token_, net::Encryption::kAlways);
-  std::string said;
-  for (const OverheardMessage& message : Overhear(
-           serving.port(), [&](std::uint16_t port) { EXPECT_TRUE(Speak(port).status.ok()); })) {
-    if (message.direction == Direction::kToServer) said += message.bytes;
-  }
+  const std::string said = SaidToServer(
+      Overhear(serving.port(), [&](std::uint16_t port) { EXPECT_TRUE(Speak(port).status.ok()); }));
   serving.service().Take(1);
   tfos::testing::RawClient again(serving.port());
   again.Send(said);

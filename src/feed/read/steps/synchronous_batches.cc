@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "base/logging.h"
 #include "base/memory/aligned_buffer.h"
+#include "base/text/choice.h"
 #include "base/thread/mutex.h"
 #include "chunk/chunk.h"
 
@@ -22,6 +23,9 @@ constexpr std::uint64_t kBatchesAhead = 16;
 
 /// After so long a wait it is worth a line what is waited for, and again after as much.
 constexpr std::chrono::seconds kLogInterval{15};
+
+constexpr Choice<Remainder> kRemainders[] = {
+    {"join", Remainder::kJoin}, {"drop", Remainder::kDrop}, {"pad", Remainder::kPad}};
 
 /// Until it is time to try again.
 Status Pause(const Wait& wait) {
@@ -94,6 +98,11 @@ Result<Batch> PadBatch(Batch batch, const BatchOptions& options) {
     }
   }
   return batch;
+}
+
+Result<Remainder> RemainderFrom(std::string_view name) {
+  if (name == "none") return Remainder::kNone;
+  return ChoiceNamed("remainder", kRemainders, name);
 }
 
 SynchronousBatches::SynchronousBatches(BatchReader& reader, StepDesk& tickets, std::string queue)

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/thread/turn.h"
 #include "base/time/wait.h"
@@ -26,6 +27,10 @@ enum class Remainder : std::uint8_t {
           ///< dropped.
   kPad,  ///< Every node makes as many full batches as the one with the most; rows of zeros fill up.
 };
+
+/// By the name that programs give: join, drop or pad; none where they give none. Bad input for
+/// another. Threads: any.
+Result<Remainder> RemainderFrom(std::string_view name);
 
 /// The batches of one node for synchronous training, in which a step that some nodes begin and
 /// others have no rows for would never end.

@@ -44,7 +44,7 @@ def test_modes(source, tmp_path):
             with pytest.raises(SPARK_ERRORS, match="cannot be written in the"):
                 source.write(source.spark.range(1), path, mode)
     assert ids(source.read(path)) == [3, 4]
-    with pytest.raises(BadInputError, match="mode 'replace'"):
+    with pytest.raises(BadInputError, match="mode must be .*, not 'replace'"):
         source.save(source.spark.range(1), str(path), "replace")
 
 
@@ -222,9 +222,12 @@ def test_bad_records(source, tmp_path):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"mode": "fast"}, "mode 'fast'"),
-        ({"recordType": "Other"}, "recordType 'Other'"),
-        ({"compression": "lz4"}, "compression 'lz4'"),
+        ({"mode": "fast"}, "mode must be failfast, dropmalformed or permissive, not 'fast'"),
+        (
+            {"recordType": "Other"},
+            "recordType must be Example, SequenceExample or ByteArray, not 'Other'",
+        ),
+        ({"compression": "lz4"}, "compression must be none, gzip or zlib, not 'lz4'"),
         ({"sampleRecords": "none"}, "sampleRecords='none'"),
         ({"columnNameOfCorruptRecord": "x"}, "goes with mode permissive"),
         ({"mergeSchema": "true"}, "option mergeschema; there are columnnameofcorruptrecord"),

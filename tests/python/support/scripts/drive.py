@@ -1,4 +1,4 @@
-"""A driver program for test_kill.py: says on its standard output how far it is.
+"""A driver program for support/driver_process.py: says on its standard output how far it is.
 
     python drive.py DIRECTORY [PROGRAM ACTION]
 
