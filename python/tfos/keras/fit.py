@@ -23,10 +23,9 @@ from tfos.keras.joining import (
     Joining,
     begin_reading,
     joining,
-    skip_no_more,
-    skip_steps,
     state_of,
 )
+from tfos.keras.skipping import skip_no_more, skip_steps
 
 
 def is_distributed(optimizer: Any) -> bool:

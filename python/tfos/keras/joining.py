@@ -99,37 +99,3 @@ def state_of(model: Any) -> list[Any]:
     """What the nodes begin with: weights, statistics of layers, and the optimizer's variables, of
     which one counts its steps."""
     return [*model.weights, *model.optimizer.variables]
-
-
-def skip_steps(model: Any, steps: int) -> None:
-    """Has the first epoch of ``fit`` read past so many batches, or all that it has here: then
-    :func:`skip_no_more` at its end. Callbacks hear of their steps, and count as on the other nodes.
-    Only for Keras 3; a model of legacy Keras trains on them."""
-    plain = getattr(model, "train_function", None)
-    if plain is None or not hasattr(model, "steps_per_execution"):
-        return
-    left = steps
-
-    def train_function(iterator: Any) -> Any:
-        nonlocal left
-        for _ in range(min(left, model.steps_per_execution)):
-            next(iterator)
-            left -= 1
-        if left == 0:
-            model.train_function = plain
-        return model.get_metrics_result()
-
-    train_function.of_keras = plain  # type: ignore[attr-defined]
-    model.train_function = train_function
-
-
-def is_skipping(model: Any) -> bool:
-    """Whether ``fit`` reads past the next batch."""
-    return hasattr(getattr(model, "train_function", None), "of_keras")
-
-
-def skip_no_more(model: Any) -> None:
-    """Has ``fit`` train on all batches from now on. Nothing changes where it does already."""
-    plain = getattr(getattr(model, "train_function", None), "of_keras", None)
-    if plain is not None:
-        model.train_function = plain

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfos.keras.callback import Callback, add_to_fit
+from tfos.keras.skipping import is_skipping
 
 #: Between two reports of steps; a heartbeat carries the latest.
 _INTERVAL_SECONDS = 0.5
@@ -86,6 +87,8 @@ class Reporting(Callback):
         self._steps: int | None = None  # of an epoch
         self._last = -math.inf
         self._waits_for_first = False
+        self._has_trained = False  # on a batch of the epoch
+        self.model: Any = None
         self.params: Any = None
 
     def on_train_begin(self, logs: Any = None) -> None:
@@ -95,7 +98,7 @@ class Reporting(Callback):
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         with self._lock:
-            self._epoch, self._of_epoch = epoch, 0
+            self._epoch, self._of_epoch, self._has_trained = epoch, 0, False
         self._tell({}, now=True)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -104,16 +107,20 @@ class Reporting(Callback):
             taken = max(0, batch + 1 - self._of_epoch)
             self._of_epoch += taken
             first, self._waits_for_first = self._waits_for_first, False
+            self._has_trained = self._has_trained or not is_skipping(self.model)
+            # Keras has zeros for what it has no batch of.
+            known = logs if self._has_trained else {}
         self._count.add(taken)
         if first:
             self._say("")
-        self._tell(logs, now=first)
+        self._tell(known, now=first)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         with self._lock:
             self._steps = self._of_epoch or self._steps
             self._epoch, self._of_epoch = epoch + 1, 0
-        self._tell(logs, now=True)
+            known = logs if self._has_trained else {}
+        self._tell(known, now=True)
 
     def on_train_end(self, logs: Any = None) -> None:
         self._tell({}, now=True, ended=True)

@@ -23,7 +23,8 @@ from tfos.errors import BadInputError
 from tfos.keras.callback import Callback
 from tfos.keras.checkpoints import CheckpointDirectory, Saved, State, Variable
 from tfos.keras.fit import is_distributed
-from tfos.keras.joining import is_skipping, skip_no_more, skip_steps, state_of
+from tfos.keras.joining import state_of
+from tfos.keras.skipping import is_skipping, skip_no_more, skip_steps
 
 #: How long the end of training waits for the last checkpoint, in seconds.
 LAST_WRITE_TIMEOUT = 600.0

@@ -20,8 +20,8 @@ from support.programs import checkpoints as programs
 from tfos.errors import BadInputError
 from tfos.keras import saving
 from tfos.keras.checkpoints import State
-from tfos.keras.joining import is_skipping
 from tfos.keras.saving import Checkpoints, _Writer
+from tfos.keras.skipping import is_skipping
 
 BATCHES, EPOCHS = programs.BATCHES, programs.EPOCHS
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import keras
 from tfos.keras.fit import _Begin
-from tfos.keras.joining import skip_steps
+from tfos.keras.reporting import Count, Reporting
+from tfos.keras.skipping import skip_steps
 
 BATCHES = 4
 EPOCHS = 3
@@ -53,3 +56,29 @@ def test_all_batches_of_later_epochs_are_trained(steps, steps_per_epoch):
     )
     first = max(BATCHES - steps, 0)
     assert trained == [first, first + BATCHES, first + 2 * BATCHES]
+
+
+@pytest.mark.parametrize(("steps", "losses"), [(2, [7.0, 7.0]), (BATCHES + 2, [None, 7.0])])
+def test_no_loss_is_reported_of_batches_that_were_skipped(steps, losses):
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False)])
+    model.compile(keras.optimizers.SGD(0.0), lambda labels, given: given + 7.0)
+    model.set_weights([np.zeros((1, 1), np.float32)])
+    joins, told = Joins(model), []
+    joins.steps = steps
+    # Each look at the clock is long after the one before, so all is reported.
+    times = itertools.count(0.0, 10.0)
+    reporting = Reporting(told.append, lambda doing: None, Count(), lambda: next(times))
+    last = []
+    note = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: last.append(told[-1].get("loss"))
+    )
+    model.fit(
+        batches(2 * BATCHES),
+        epochs=2,
+        steps_per_epoch=BATCHES,
+        verbose=0,
+        callbacks=[joins, reporting, note],
+    )
+    assert last == losses
+    assert {numbers["loss"] for numbers in told if "loss" in numbers} == {7.0}
+    assert told[-1]["step"] == 2 * BATCHES, "steps count as on the other nodes"

@@ -1,0 +1,43 @@
+"""How a ``fit`` reads past batches that were trained on before: by nodes that this one joins, or
+before the checkpoint that it goes on from. It does so with Keras 3 alone: a model of legacy Keras
+trains on these batches.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def skip_steps(model: Any, steps: int) -> None:
+    """Has the first epoch of ``fit`` read past so many batches, or all that it has here: then
+    :func:`skip_no_more` at its end. Callbacks hear of their steps, and count as on the other nodes.
+    Their logs mean nothing."""
+    plain = getattr(model, "train_function", None)
+    if plain is None or not hasattr(model, "steps_per_execution"):
+        return
+    left = steps
+
+    def train_function(iterator: Any) -> Any:
+        nonlocal left
+        if left == 0:  # Only now, so that callbacks of the last one that was skipped see that.
+            skip_no_more(model)
+            return plain(iterator)
+        for _ in range(min(left, model.steps_per_execution)):
+            next(iterator)
+            left -= 1
+        return model.get_metrics_result()
+
+    train_function.of_keras = plain  # type: ignore[attr-defined]
+    model.train_function = train_function
+
+
+def is_skipping(model: Any) -> bool:
+    """For callbacks: whether ``fit`` has not trained on the batch that has just ended."""
+    return hasattr(getattr(model, "train_function", None), "of_keras")
+
+
+def skip_no_more(model: Any) -> None:
+    """Has ``fit`` train on all batches from now on. Nothing changes where it does already."""
+    plain = getattr(getattr(model, "train_function", None), "of_keras", None)
+    if plain is not None:
+        model.train_function = plain
