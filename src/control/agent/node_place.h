@@ -15,7 +15,7 @@
 #include "control/agent/launch_task.h"
 #include "control/agent/node_process.h"
 #include "control/agent/node_report.h"
-#include "control/host/gpu_lease.h"
+#include "control/host/gpus/gpu_lease.h"
 #include "control/host/held_port.h"
 #include "control/link/coordinator_link.h"
 #include "control/messages/agent_messages.h"
