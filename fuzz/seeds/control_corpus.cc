@@ -177,6 +177,7 @@ std::vector<Seed> ControlSeeds() {
   seeds.push_back({"operate", "stop", "by=alice@host-a&timeout_ms=60000"});
   seeds.push_back(
       {"operate", "thread", "12 (a) b) S 1 12 12 0 -1 4194560 1 2 3 4 250 50 7 8 20 0"});
+  seeds.push_back({"operate", "gpus", "0, 50, 1024\n1, [N/A], 3072\n"});
   StackProfileBuilder profile;
   const int thread = profile.CallOf(-1, profile.FrameOf({.name = "MainThread", .file = ""}));
   profile.AddTime(profile.CallOf(thread, profile.FrameOf({.name = "f", .file = "a.py", .line = 3})),

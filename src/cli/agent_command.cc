@@ -12,7 +12,7 @@
 #include "base/logging.h"
 #include "control/agent/agent.h"
 #include "control/host/executor_process.h"
-#include "control/host/gpu_lease.h"
+#include "control/host/gpus/gpu_lease.h"
 #include "control/host/streams/non_blocking_twin.h"
 
 namespace tfos::cli {

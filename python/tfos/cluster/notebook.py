@@ -27,6 +27,8 @@ _OF_THE_FEED = (
     "batches",
     "cpu_seconds",
     "rss_bytes",
+    "gpu_utilization",
+    "gpu_memory_bytes",
 )
 _COLORS = {"running": "#1a7f37", "failed": "#cf222e", "lost": "#cf222e"}
 #: Points of a curve.

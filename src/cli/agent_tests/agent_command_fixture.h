@@ -27,7 +27,7 @@
 #include "base/text/line_buffer.h"
 #include "base/time/deadline.h"
 #include "cli/agent_tests/test_coordinator.h"
-#include "control/host/gpu_lease.h"
+#include "control/host/gpus/gpu_lease.h"
 #include "control/host/held_port.h"
 #include "control/messages/launch_messages.h"
 #include "control/messages/parts/message_text.h"

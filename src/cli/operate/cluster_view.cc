@@ -14,11 +14,15 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kColumns = 10;
+constexpr std::size_t kColumns = 12;
 using Row = std::array<std::string, kColumns>;
 /// Numbers are on the right.
-constexpr std::array<bool, kColumns> kOnTheRight = {false, false, true, false, true,
-                                                    true,  true,  true, true,  false};
+constexpr std::array<bool, kColumns> kOnTheRight = {false, false, true, false, true, true,
+                                                    true,  true,  true, true,  true, false};
+/// Columns that are left out where no node has such a number.
+constexpr std::array<bool, kColumns> kIfAny = {false, false, false, false, false, false,
+                                               false, false, false, true,  true,  false};
+const char* const kUnknown = "-";
 constexpr std::size_t kLongestDetail = 60;
 constexpr std::size_t kMostNames = 8;
 
@@ -29,7 +33,7 @@ std::string Text(const json& object, const char* name) {
 
 std::string Number(const json& object, const char* name, int digits = 0) {
   const auto field = object.find(name);
-  if (field == object.end() || !field->is_number()) return "-";
+  if (field == object.end() || !field->is_number()) return kUnknown;
   return fmt::format("{:.{}f}", field->get<double>(), digits);
 }
 
@@ -42,13 +46,19 @@ const json& At(const json& object, const std::string& name) {
 /// A process that has ended has no number.
 std::string Pid(const json& node) {
   const std::string pid = Number(node, "pid");
-  return pid == "0" ? "-" : pid;
+  return pid == "0" ? kUnknown : pid;
 }
 
-std::string Memory(const json& metrics) {
-  const auto bytes = metrics.find("rss_bytes");
-  if (bytes == metrics.end() || !bytes->is_number()) return "-";
+std::string Memory(const json& metrics, const char* name) {
+  const auto bytes = metrics.find(name);
+  if (bytes == metrics.end() || !bytes->is_number()) return kUnknown;
   return fmt::format("{:.2f} GiB", bytes->get<double>() / (1u << 30));
+}
+
+std::string Percent(const json& metrics, const char* name) {
+  const auto share = metrics.find(name);
+  if (share == metrics.end() || !share->is_number()) return kUnknown;
+  return fmt::format("{:.0f} %", 100 * share->get<double>());
 }
 
 Row RowOf(const json& status, const json& node) {
@@ -69,13 +79,28 @@ Row RowOf(const json& status, const json& node) {
           Number(rates, "step", 1),
           Number(metrics, "rows"),
           Number(rates, "rows", 0),
-          Memory(metrics),
+          Memory(metrics, "rss_bytes"),
+          Percent(metrics, "gpu_utilization"),
+          Memory(metrics, "gpu_memory_bytes"),
           std::move(detail)};
+}
+
+/// Zero: the column is left out. `rows`: the first has the names of the columns.
+std::array<std::size_t, kColumns> Widths(const std::vector<Row>& rows) {
+  std::array<std::size_t, kColumns> widths{};
+  for (std::size_t i = 0; i < kColumns; ++i) {
+    const bool any = std::any_of(rows.begin() + 1, rows.end(),
+                                 [&](const Row& row) { return row[i] != kUnknown; });
+    if (kIfAny[i] && !any) continue;
+    for (const Row& row : rows) widths[i] = std::max(widths[i], row[i].size());
+  }
+  return widths;
 }
 
 std::string Line(const Row& row, const std::array<std::size_t, kColumns>& widths) {
   std::string line;
   for (std::size_t i = 0; i < kColumns; ++i) {
+    if (widths[i] == 0) continue;
     line += kOnTheRight[i] ? fmt::format("{:>{}}", row[i], widths[i])
                            : fmt::format("{:<{}}", row[i], widths[i]);
     line += "  ";
@@ -126,13 +151,10 @@ bool ClusterView::has_ended() const {
 
 std::string ClusterView::Table(std::size_t most_lines) const {
   const json& nodes = status_.at("nodes");
-  std::vector<Row> rows = {
-      {"node", "host", "pid", "state", "step", "steps/s", "rows", "rows/s", "memory", "doing"}};
+  std::vector<Row> rows = {{"node", "host", "pid", "state", "step", "steps/s", "rows", "rows/s",
+                            "memory", "GPU", "GPU memory", "doing"}};
   for (const json& node : nodes) rows.push_back(RowOf(status_, node));
-  std::array<std::size_t, kColumns> widths{};
-  for (const Row& row : rows) {
-    for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
+  const std::array<std::size_t, kColumns> widths = Widths(rows);
   std::string text = fmt::format("cluster {}: {}, {} nodes\n", Text(status_, "cluster_id"),
                                  has_failed()  ? "failed"
                                  : has_ended() ? "ended"

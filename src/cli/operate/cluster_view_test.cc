@@ -51,6 +51,21 @@ TEST(ClusterViewTest, ShowsNodesWithTheirNumbers) {
             "worker:0  h     101  running   120      2.2  15360     288  1.00 GiB\n");
 }
 
+TEST(ClusterViewTest, ShowsGpusWhereANodeHasSome) {
+  json status = Status(2);
+  status["metrics"]["1"] = {{"gpu_utilization", 0.755}, {"gpu_memory_bytes", 3u << 30}};
+  EXPECT_EQ(
+      ClusterView::Parse(status.dump())->Table(),
+      "cluster c1: running, 2 nodes\n"
+      "node      host  pid  state    step  steps/s  rows  rows/s  memory   GPU  GPU memory  "
+      "doing\n"
+      "chief:0   h     100  running     -        -     -       -       -     -           -\n"
+      "worker:0  h     101  running     -        -     -       -       -  76 %    3.00 GiB\n");
+  status["metrics"]["1"].erase("gpu_utilization");
+  EXPECT_THAT(ClusterView::Parse(status.dump())->Table(),
+              AllOf(HasSubstr("memory  GPU memory"), Not(HasSubstr(" %"))));
+}
+
 TEST(ClusterViewTest, SaysHowFarTheTrainingIs) {
   json status = Status(10);
   status["progress"] = {{"epoch", 2}, {"text", "epoch 2 of 5, 37 %\x1b[2J"}};

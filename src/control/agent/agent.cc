@@ -29,6 +29,7 @@
 #include "control/agent/node_report.h"
 #include "control/agent/node_tensorboard.h"
 #include "control/agent/repeated_warnings.h"
+#include "control/host/gpus/gpu_watch.h"
 #include "control/link/coordinator_link.h"
 #include "control/link/line_channel.h"
 #include "control/link/spawn.h"
@@ -69,6 +70,7 @@ class Agent {
         report_(task_),
         place_(executor_, std::move(options.host), inventory, report_),
         executor_jvm_(std::move(options.executor_jvm)),
+        gpu_watch_(executor_),
         tensorboard_(executor_, log_, report_, warnings_),
         questions_(executor_, [this](const Answer& answer) { SendAnswer(answer); }) {
     Go("serve the node", Serve());
@@ -113,8 +115,9 @@ class Agent {
     if (life_.node_runs()) node_->Send(message);
   }
   /// Our children that end under supervision. All others were left behind by the node's processes.
-  std::array<pid_t, 2> Supervised() const {
-    return {node_ == nullptr ? 0 : static_cast<pid_t>(node_->pid()), tensorboard_.pid()};
+  std::array<pid_t, 3> Supervised() const {
+    return {node_ == nullptr ? 0 : static_cast<pid_t>(node_->pid()), tensorboard_.pid(),
+            gpu_watch_.pid()};
   }
   FailureReport WithLastLines(FailureReport failure) const {
     if (node_ != nullptr) failure.log_tail = node_->written().LastLines();
@@ -142,6 +145,7 @@ class Agent {
   bool stands_by_ = false;  // another attempt has the node
   RepeatedWarnings warnings_;
   std::unique_ptr<NodeProcess> node_;
+  GpuWatch gpu_watch_;
   NodeTensorBoard tensorboard_;
   QuestionDesk questions_;
 };
@@ -267,6 +271,8 @@ void Agent::OnNodeMessage(NodeMessage message) {
 }
 
 void Agent::OnNodeEnd(ExitStatus exit) {
+  gpu_watch_.Stop();
+  report_.SetGpuUsage(std::nullopt);
   EndStrays();
   // Before the last word, after which the coordinator may close.
   questions_.End();
@@ -319,6 +325,7 @@ asio::awaitable<void> Agent::SendHeartbeats() {
     co_await timer.async_wait(kNoThrow);
     ReapOrphans(Supervised());
     report_.SetSilence(life_.node_runs() ? node_->silence() : Clock::Duration::zero());
+    report_.SetGpuUsage(gpu_watch_.usage());
     report_.SendHeartbeat();
   }
 }
@@ -387,6 +394,7 @@ void Agent::StartNode(const control::StartNode& start) {
   // The node holds the ports from here on, and only the node's own close is to free them.
   place_.ReleasePorts();
   if (report_.feed_ended()) node_->Send(EndFeed{});
+  gpu_watch_.Start(place_.gpus());
   news_.TellAll([this](const auto& message) { node_->Send(message); });
   report_.SetPid(node_->pid());
   report_.Report(NodeState::kRegistered, "starting its process");

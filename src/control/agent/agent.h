@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/process/unique_fd.h"
-#include "control/host/gpu_lease.h"
+#include "control/host/gpus/gpu_lease.h"
 #include "tfos/status.h"
 
 namespace tfos::control {

@@ -141,7 +141,7 @@ NodeProcess::Options NodePlace::OptionsOfNode(const StartNode& start) {
       .tensor_port_fd = tensor_port_->fd(),
       .address = bootstrap.advertised_address,
       .host = host_,
-      .gpus = gpus_->indices(),
+      .gpus = gpus(),
       .gpu_fraction = bootstrap.gpus.fraction,
       .coordinator = bootstrap.coordinator,
       .heartbeat_interval = bootstrap.heartbeat_interval,

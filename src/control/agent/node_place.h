@@ -9,13 +9,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "control/agent/child/tensorboard.h"
 #include "control/agent/executor_watch.h"
 #include "control/agent/launch_task.h"
 #include "control/agent/node_process.h"
 #include "control/agent/node_report.h"
-#include "control/host/gpu_lease.h"
+#include "control/host/gpus/gpu_lease.h"
 #include "control/host/held_port.h"
 #include "control/link/coordinator_link.h"
 #include "control/messages/agent_messages.h"
@@ -50,6 +51,9 @@ class NodePlace {
   const AgentBootstrap& bootstrap() const { return order_.bootstrap; }
   /// nullptr until the coordinator was reached.
   CoordinatorLink* link() const { return link_.get(); }
+  /// The GPUs that the node may use, as CUDA_VISIBLE_DEVICES takes them; from a Join on that was
+  /// successful.
+  const std::vector<std::string>& gpus() const { return gpus_->indices(); }
   /// For further connections to it, from then on.
   const CoordinatorDoor& door() const { return door_; }
 

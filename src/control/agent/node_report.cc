@@ -24,14 +24,19 @@ constexpr const char* kSilenceMetric = KnownName("seconds_without_answer");
 
 std::string Line(std::string message) { return std::move(message) + '\n'; }
 
-/// With what the node's process uses, where its program reports nothing by these names.
-Metrics WithUsage(Metrics metrics, std::int64_t pid) {
-  if (pid == 0 || metrics.size() + 2 > kMostMetrics) return metrics;
-  const std::optional<ProcessUsage> usage = ReadProcessUsage(static_cast<pid_t>(pid));
-  if (usage.has_value()) {
-    metrics.emplace(KnownName("cpu_seconds"), usage->cpu_seconds);
-    metrics.emplace(KnownName("rss_bytes"), usage->rss_bytes);
+/// With what the node's process and its GPUs do, where its program reports nothing by these names.
+Metrics WithUsage(Metrics metrics, std::int64_t pid, const std::optional<GpuUsage>& gpus) {
+  if (pid == 0) return metrics;
+  const auto add = [&](const char* name, MetricValue value) {
+    if (metrics.size() < kMostMetrics) metrics.emplace(name, std::move(value));
+  };
+  if (const auto usage = ReadProcessUsage(static_cast<pid_t>(pid)); usage.has_value()) {
+    add(KnownName("cpu_seconds"), usage->cpu_seconds);
+    add(KnownName("rss_bytes"), usage->rss_bytes);
   }
+  if (!gpus.has_value()) return metrics;
+  if (gpus->utilization.has_value()) add(KnownName("gpu_utilization"), *gpus->utilization);
+  if (gpus->memory_bytes.has_value()) add(KnownName("gpu_memory_bytes"), *gpus->memory_bytes);
   return metrics;
 }
 
@@ -116,7 +121,7 @@ void NodeReport::SendHeartbeat() {
   // Once told, its end is told, too: the coordinator keeps what it last heard.
   tells_silence_ = tells_silence_ || silence_ >= kSilenceToTell;
   link_->SendLatest(Heartbeat::kType, [this] {
-    return SerializeMessage(Heartbeat{.metrics = WithUsage(AllMetrics(), state_.pid)});
+    return SerializeMessage(Heartbeat{.metrics = WithUsage(AllMetrics(), state_.pid, gpus_)});
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/time/deadline.h"
 #include "control/agent/repeated_warnings.h"
+#include "control/host/gpus/gpu_usage.h"
 #include "control/link/coordinator_link.h"
 #include "control/link/line_channel.h"
 #include "control/messages/agent_messages.h"
@@ -50,6 +51,8 @@ class NodeReport {
   /// What the node does, as far as it has said, for people: "running, epoch=3, step=120".
   std::string Doing() const;
 
+  /// What the node's GPUs do, for the next heartbeats; nullopt where that is not known.
+  void SetGpuUsage(const std::optional<GpuUsage>& usage) { gpus_ = usage; }
   void SetPid(std::int64_t pid) { state_.pid = pid; }
   void SetTensorBoard(std::optional<TensorBoardProcess> process) { state_.tensorboard = process; }
 
@@ -73,6 +76,7 @@ class NodeReport {
   bool feed_ended_ = false;
   StateReport state_;
   Metrics metrics_;
+  std::optional<GpuUsage> gpus_;
   Clock::Duration silence_{0};
   bool tells_silence_ = false;
 };

@@ -24,6 +24,8 @@
     {id: "step", title: "Steps", of: "mean", unit: (v) => `${tfos.number(v)}/s`},
     {id: "cpu_seconds", title: "CPU cores of the program", of: "mean", unit: (v) => (known(v) ? Number(v.toPrecision(3)).toString() : "")},
     {id: "rss_bytes", title: "Memory of the program", of: "mean", unit: tfos.bytes},
+    {id: "gpu_utilization", title: "GPU utilization", of: "mean", unit: tfos.percent, most: 1},
+    {id: "gpu_memory_bytes", title: "GPU memory in use", of: "mean", unit: tfos.bytes},
     {id: "seconds_without_answer", title: "No sign of life", of: "mean", unit: (v) => (known(v) ? `${tfos.number(v)} s` : "")},
     {id: "parameter_pushes", title: "Pushes to parameter servers", of: "sum", unit: (v) => `${tfos.number(v)}/s`},
     {id: "parameter_bytes_received", title: "Bytes to parameter servers", of: "sum", unit: (v) => `${tfos.bytes(v)}/s`},

@@ -54,6 +54,8 @@
       {id: "gpus", title: "GPUs", value: (n) => n.gpus.join(), text: (n) => n.gpus.join(", "), minor: true},
       {id: "cpu", title: "CPU cores", value: (n) => n.cpu, text: (n) => (known(n.cpu) ? n.cpu.toFixed(2) : ""), number: true, total: (v) => v.toFixed(2)},
       {id: "rss", title: "Memory", value: metricNow("rss_bytes"), text: (n) => bytes(metricNow("rss_bytes")(n)), number: true, total: bytes},
+      {id: "gpu", title: "GPU use", value: metricNow("gpu_utilization"), text: (n) => tfos.percent(metricNow("gpu_utilization")(n)), number: true, ifAny: true},
+      {id: "gpu-memory", title: "GPU memory", value: metricNow("gpu_memory_bytes"), text: (n) => bytes(metricNow("gpu_memory_bytes")(n)), number: true, ifAny: true},
       {id: "address", title: "Address", value: (n) => n.address, text: (n) => (n.address ? `${n.address}:${n.port}` : ""), minor: true},
     ],
   };

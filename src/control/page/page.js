@@ -129,6 +129,9 @@
     const cores = now("cpu_seconds", "sum");
     const memory = sum("rss_bytes", running);
     if (known(cores)) made.push(["CPU of programs", `${cores.toFixed(1)} cores`, known(memory) ? `memory ${tfos.bytes(memory)}` : ""]);
+    // Nodes that share a GPU tell all of its memory, so there is no sum of that.
+    const gpus = running.map((node) => node.metrics.gpu_utilization).filter(known);
+    if (gpus.length) made.push(["GPU use, mean", tfos.percent(gpus.reduce((all, value) => all + value, 0) / gpus.length), gpus.length === running.length ? "" : `${number(gpus.length)} of ${number(running.length)} nodes`]);
     return made;
   }
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "control/host/gpu_lease.h"
+#include "control/host/gpus/gpu_lease.h"
 #include "python/bind/bindings.h"
 #include "python/objects/errors.h"
 

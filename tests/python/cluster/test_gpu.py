@@ -214,3 +214,19 @@ def test_nodes_of_a_cluster_share_a_gpu(spark, tmp_path, gpus_of_executors):
     gpus_of_executors(1)
     nodes = gpus_of_nodes(spark, tmp_path / "shared", gpu_fraction=0.5)
     assert list(nodes.values()) == [{"gpus": ["0"], "visible": "0", "fraction": 0.5}] * 2
+
+
+def test_the_usage_of_its_gpus_is_in_the_metrics_of_a_node(spark, tmp_path, gpus_of_executors):
+    gpus_of_executors(2)
+    args = {"dir": str(tmp_path), "batch": 10}
+    with tfos.run(spark, programs.collect_rows, nodes=2, args=args, gpu_count=1) as cluster:
+
+        def usage():
+            return [
+                (node.metrics.get("gpu_utilization"), node.metrics.get("gpu_memory_bytes"))
+                for node in cluster.status()
+            ]
+
+        wait_for(lambda: usage() == [(0.5, 0)] * 2, usage)
+    # Nothing is in use any more once a node has ended.
+    assert usage() == [(None, None)] * 2

@@ -123,8 +123,13 @@ def test_prometheus_finds_and_scrapes_a_cluster(spark, prometheus, clusters, lef
             asked = expression.replace("$cluster", cluster.cluster_id)
             if not prometheus(asked.replace("$__rate_interval", "1m")):
                 empty.add(title)
-        # All processes answer, and the cluster has no parameter server.
-        assert empty == {"Seconds without an answer", "Pushes to parameter servers a second"}
+        # All processes answer, and the cluster has neither GPUs nor a parameter server.
+        assert empty == {
+            "GPU utilization",
+            "GPU memory",
+            "Seconds without an answer",
+            "Pushes to parameter servers a second",
+        }
         assert [path.name for path in clusters.iterdir()] == [f"tfos-{cluster.cluster_id}.json"]
         assert TOKEN not in next(clusters.iterdir()).read_text()
     assert not list(clusters.iterdir())

@@ -37,7 +37,8 @@ class History {
   /// `interval`: between two calls of `Sample`.
   History(std::size_t nodes, std::chrono::milliseconds interval);
 
-  /// Takes what a node has reported: its latest values, until it reports others or ends.
+  /// Takes what a node has reported in a heartbeat: its latest values, until it reports others or
+  /// ends.
   void Update(int node_id, const Metrics& metrics);
   /// The node has ended: what it reports later changes nothing.
   void EndNode(int node_id);

@@ -47,6 +47,20 @@ TEST(HistoryTest, TellsValuesOfNodesAndOfAll) {
   EXPECT_FALSE(read["series"].contains("phase"));
 }
 
+TEST(HistoryTest, TheUsageOfGpusIsGoneOnceAHeartbeatLeavesItOut) {
+  History history(2, kSecond);
+  history.Update(0, {{"gpu_utilization", 0.5}, {"loss", 1.0}});
+  history.Update(1, {{"gpu_utilization", 1.0}, {"loss", 1.0}});
+  history.Sample(milliseconds(0));
+  history.Update(0, {});
+  history.Sample(kSecond);
+  const json series = Read(history, {0})["series"];
+  EXPECT_EQ(series["gpu_utilization"]["source"], "tfos");
+  EXPECT_THAT(series["gpu_utilization"]["mean"], ElementsAre(0.75, 1));
+  EXPECT_THAT(series["gpu_utilization"]["nodes"]["0"], ElementsAre(0.5, nullptr));
+  EXPECT_THAT(series["loss"]["mean"], ElementsAre(1, 1));
+}
+
 TEST(HistoryTest, TellsCountersAsWhatTheyGrewBy) {
   History history(2, kSecond);
   for (int i = 0; i < 10; ++i) {

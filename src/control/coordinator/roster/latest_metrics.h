@@ -22,7 +22,13 @@ class LatestMetrics {
   static constexpr std::size_t kMostNames = 1024;
   static constexpr std::string_view kLeftOut = KnownName("metrics_left_out");
 
+  /// Takes those of a heartbeat.
   void Merge(const Metrics& metrics) {
+    for (const KnownMetric& known : kKnownMetrics) {
+      if (!known.in_each_heartbeat) continue;
+      const std::string name(known.name);
+      if (!metrics.contains(name) && values_.erase(name) > 0) changed_ = true;
+    }
     for (const auto& [name, value] : metrics) {
       const auto known = values_.find(name);
       if (known != values_.end()) {

@@ -230,6 +230,18 @@ TEST_F(RosterTest, NewNamesOfMetricsWithoutEndAreCountedAndNotKept) {
   EXPECT_EQ(changed[0].metrics["loss of step 0"], MetricValue(std::int64_t{5}));
 }
 
+TEST_F(RosterTest, TheUsageOfGpusIsGoneOnceAHeartbeatLeavesItOut) {
+  Form();
+  roster_.RecordHeartbeat(1, {.metrics = {{"gpu_utilization", 0.5}, {"loss", 1.0}}}, clock_.Now());
+  EXPECT_EQ(roster_.TakeChangedMetrics().at(0).metrics.size(), 2u);
+  roster_.RecordHeartbeat(1, {.metrics = {}}, clock_.Now());
+  const auto changed = roster_.TakeChangedMetrics();
+  ASSERT_EQ(changed.size(), 1u);
+  EXPECT_EQ(changed[0].metrics, Metrics({{"loss", 1.0}}));
+  roster_.RecordHeartbeat(1, {.metrics = {}}, clock_.Now());
+  EXPECT_TRUE(roster_.TakeChangedMetrics().empty());
+}
+
 TEST_F(RosterTest, ExplainsEachNodeInASentence) {
   RegisterNode(1);
   roster_.SetState(1, State(kRegistered, "importing TensorFlow"), clock_.Now());

@@ -19,6 +19,9 @@ struct KnownMetric {
   MetricKind kind = MetricKind::kGauge;
   bool has_curve = true;  ///< False where a table shows it better.
   std::string_view help;  ///< For people, in a few words.
+  /// A heartbeat that leaves it out says that it is not known any more. Of all others the latest
+  /// value stands.
+  bool in_each_heartbeat = false;
 };
 
 /// All of them: those that feed, agent, coordinator and parameter servers report, and those that
@@ -65,6 +68,10 @@ inline constexpr std::array kKnownMetrics = {
     KnownMetric{"rss_bytes", MetricKind::kGauge, true, "resident bytes of the node's process"},
     KnownMetric{"seconds_without_answer", MetricKind::kGauge, true,
                 "seconds that the node's process has given no sign of life"},
+    KnownMetric{"gpu_utilization", MetricKind::kGauge, true,
+                "share of the time in which the node's GPUs compute, their mean", true},
+    KnownMetric{"gpu_memory_bytes", MetricKind::kGauge, true,
+                "bytes in use of the memory of the node's GPUs, by all processes", true},
     // Metrics of the coordinator.
     KnownMetric{"metrics_left_out", MetricKind::kCounter, false,
                 "values left out since the program reports too many names"},

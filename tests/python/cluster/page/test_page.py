@@ -202,6 +202,39 @@ def test_a_cluster_that_has_ended_shows_where_it_came_to(small):
         assert complaints(driver) == []
 
 
+GPU_CHARTS = {"gpu_utilization", "gpu_memory_bytes"}
+
+
+def test_gpus_are_shown_where_nodes_have_some_and_as_long_as_they_are_known(small):
+    with browser() as driver:
+        driver.get(small.link)
+        wait_for(lambda: charts(driver), "curves")
+        assert not GPU_CHARTS & {*charts(driver)}
+        assert "GPU use, mean" not in tiles(driver)
+        driver.execute_script(CLICK, "[data-view=machine]")
+        assert not {"GPU use", "GPU memory"} & row(driver, "chief:0").keys()
+
+        small.report(0, **metrics(5, gpu_utilization=0.25, gpu_memory_bytes=6_000_000_000))
+        small.report(1, **metrics(5, gpu_utilization=0.75, gpu_memory_bytes=2_000_000_000))
+        wait_for(lambda: {*charts(driver)} >= GPU_CHARTS, "curves of GPUs")
+        wait_for(lambda: heading(driver, "gpu_utilization") == "50 % (25 % to 75 %)", "a sample")
+        assert heading(driver, "gpu_memory_bytes") == "4.0 GB (2.0 GB to 6.0 GB)"
+        assert tiles(driver)["GPU use, mean"] == "50 %"
+        chief = row(driver, "chief:0")
+        assert chief["GPU use"] == "25 %" and chief["GPU memory"] == "6.0 GB"
+        assert 'tfos_node_gpu_utilization{node="1"' in get(small, "/metrics", "scrape")
+
+        small.report(1, **metrics(6))
+        wait_for(lambda: row(driver, "worker:0")["GPU use"] == "", "the end of what is known")
+        assert row(driver, "worker:0")["GPU memory"] == ""
+        assert tiles(driver)["GPU use, mean"] == "25 %\n1 of 2 nodes"
+        assert 'tfos_node_gpu_utilization{node="1"' not in get(small, "/metrics", "scrape")
+        small.end(0)
+        wait_for(lambda: "GPU use, mean" not in tiles(driver), "a node that has ended")
+        assert "GPU use" not in row(driver, "chief:0")
+        assert complaints(driver) == []
+
+
 def test_a_number_of_a_parameter_server_has_a_chart_by_a_name_for_people(small):
     small.report(0, parameter_pushes=5, parameter_bytes_sent=9, rows_seen=3)
     with browser() as driver:

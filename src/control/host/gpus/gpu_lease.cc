@@ -1,4 +1,4 @@
-#include "control/host/gpu_lease.h"
+#include "control/host/gpus/gpu_lease.h"
 
 #include <fmt/ranges.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
-#ifndef TFOS_CONTROL_HOST_GPU_LEASE_H_
-#define TFOS_CONTROL_HOST_GPU_LEASE_H_
+#ifndef TFOS_CONTROL_HOST_GPUS_GPU_LEASE_H_
+#define TFOS_CONTROL_HOST_GPUS_GPU_LEASE_H_
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -88,4 +88,4 @@ boost::asio::awaitable<Result<GpuLease>> TakeGpus(boost::asio::any_io_executor e
 
 }  // namespace tfos::control
 
-#endif  // TFOS_CONTROL_HOST_GPU_LEASE_H_
+#endif  // TFOS_CONTROL_HOST_GPUS_GPU_LEASE_H_

@@ -1,4 +1,4 @@
-#include "control/host/gpu_lease.h"
+#include "control/host/gpus/gpu_lease.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
