@@ -38,8 +38,7 @@ bool Split(std::string_view line, std::array<std::string_view, kFields>& fields)
 }
 
 /// False for anything but a number from 0 to `most`. A GPU that does not tell it says why in
-/// brackets,
-/// "[N/A]" or "[Not Supported]": then there is no number.
+/// brackets, "[N/A]" or "[Not Supported]": then there is no number.
 bool ReadNumber(std::string_view field, std::int64_t most, std::optional<std::int64_t>& number) {
   number.reset();
   if (field.starts_with('[') && field.ends_with(']')) return true;
