@@ -52,5 +52,27 @@ TEST_F(CoordinatorTest, ThePageAndItsDataShowHowTheRunHasGone) {
   }
 }
 
+TEST_F(CoordinatorTest, AnOpenPageGetsTheLastStateBeforeTheEnd) {
+  Start();
+  const std::string key = KeyOf(Purpose::kRead).ToHex();
+  RawClient page(port_);
+  ASSERT_THAT(page.Get("/v1/status?page=a1", key), StartsWith("HTTP/1.1 200"));
+  Tell({{"type", "fail"}, {"node", -1}, {"step", "launch"}, {"message", "no"}, {"traceback", ""}});
+  Tell({{"type", "exit"}});
+  ASSERT_FALSE(WaitFor("failed").is_null());
+  // It ends when both were sent, which a clock that stands still can't be the reason of.
+  EXPECT_EQ(BodyOf(page.Get("/v1/status?page=a1", key))["failure"]["step"], "launch");
+  EXPECT_THAT(page.Get("/v1/history?page=a1", key), HasSubstr("the cluster has failed"));
+  EXPECT_EQ(ExitCode(), 0);
+}
+
+TEST_F(CoordinatorTest, APageThatIsGoneHoldsUpTheEndForAShortTimeOnly) {
+  Start();
+  ASSERT_THAT(RawClient(port_).Get("/v1/status?page=a1", KeyOf(Purpose::kRead).ToHex()),
+              StartsWith("HTTP/1.1 200"));
+  Tell({{"type", "exit"}});
+  EXPECT_EQ(ExitCode(), 0);
+}
+
 }  // namespace
 }  // namespace tfos::control

@@ -46,6 +46,8 @@ const tfos = {};
       this.timer = 0;
       this.looking = false;
       this.again = false;
+      // By this name the coordinator knows whether this page has seen how the cluster has ended.
+      this.name = [...crypto.getRandomValues(new Uint8Array(8))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
       document.addEventListener("visibilitychange", () => this.lookSoon());
       window.addEventListener("hashchange", () => {
         this.key = takeKey();
@@ -80,9 +82,9 @@ const tfos = {};
       this.again = false;
       let wait = LEAST_POLL_MS;
       try {
-        const query = `range=${this.range}&nodes=${this.nodes.join(",")}&events_from=${this.eventsSeen}`;
+        const query = `range=${this.range}&nodes=${this.nodes.join(",")}&events_from=${this.eventsSeen}&page=${this.name}`;
         const [status, past] = await Promise.all(
-            ["v1/status", `v1/history?${query}`].map(async (path) => (await this.get(path)).json()));
+            [`v1/status?page=${this.name}`, `v1/history?${query}`].map(async (path) => (await this.get(path)).json()));
         this.failures = 0;
         wait = Math.max(wait, status.nodes.length * POLL_MS_A_NODE);
         if (this.eventsSeen > 0 && past.events_count < this.eventsSeen) this.events = [];

@@ -54,15 +54,19 @@
     return ["running", "running"];
   }
 
+  function drawState(word, style, cluster) {
+    byId("state").textContent = word;
+    byId("state").className = `badge ${style}`;
+    document.title = `${word} · tfos ${cluster}`;
+  }
+
   function drawHeader(status, past) {
     const [word, style] = stateOf(status);
     byId("cluster").textContent = status.cluster_id;
-    byId("state").textContent = word;
-    byId("state").className = `badge ${style}`;
+    drawState(word, style, status.cluster_id);
     byId("doing").textContent = word === "running" ? past.activity.doing : "";
     const started = new Date(past.started_ms);
     byId("elapsed").textContent = `${tfos.duration(past.now_ms)} since ${tfos.dateAndClock(started)}`;
-    document.title = `${word} · tfos ${status.cluster_id}`;
     const board = status.nodes.find((node) => node.tensorboard);
     byId("tensorboard").hidden = !board || !live;
     if (board && live) byId("tensorboard").href = `tensorboard/${live.key ? `?key=${live.key}` : ""}`;
@@ -199,6 +203,7 @@
     }
     const why = error instanceof TypeError ? "the coordinator does not answer" : error.message;
     const ended = latest && (latest.status.failure || latest.status.nodes.every(tfos.hasEnded));
+    if (latest && !ended) drawState("unknown", "unknown", latest.status.cluster_id);
     say(latest
       ? `${ended ? "The cluster has ended, and" : "At"} ${ended ? "" : `${tfos.clock(new Date())}, `}${why}${ended ? " any more" : ""}. This is what was known last.`
       : `No data: ${why}. Has the cluster ended, or can this host not reach it?`);

@@ -25,7 +25,7 @@ constexpr std::size_t kMostQueues = 64;
 Status BadQuery(std::string_view part) {
   return Status(ErrorKind::kBadInput,
                 fmt::format("'{}' is wrong: expected range=recent or range=whole, nodes=0,3 with "
-                            "at most {} nodes, and events_from=N, joined by &",
+                            "at most {} nodes, events_from=N, and page=NAME, joined by &",
                             part, History::kMostNodes));
 }
 
@@ -58,6 +58,8 @@ Result<HistoryQuery> HistoryQuery::Parse(std::string_view query) {
       good = ParseNodes(value, parsed.nodes);
     } else if (name == "events_from") {
       good = ParseNumber(value, parsed.events_from);
+    } else if (name == "page") {
+      good = !value.empty();
     }
     if (!good) return BadQuery(part);
   }

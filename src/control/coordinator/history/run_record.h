@@ -27,8 +27,9 @@ struct HistoryQuery {
   std::vector<int> nodes = {};  ///< Whose own curves are wanted.
   std::int64_t events_from = 0;
 
-  /// Parses `range=recent|whole&nodes=0,3&events_from=17`, each part of which may be missing. Bad
-  /// input, naming what is wrong, for anything else and for more than History::kMostNodes nodes.
+  /// Parses `range=recent|whole&nodes=0,3&events_from=17&page=a1`, each part of which may be missing.
+  /// Who asks, `page`, changes nothing here. Bad input, naming what is wrong, for anything else and
+  /// for more than History::kMostNodes nodes.
   static Result<HistoryQuery> Parse(std::string_view query);
 };
 

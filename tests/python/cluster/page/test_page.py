@@ -2,7 +2,9 @@
 
 import http.server
 import json
+import os
 import re
+import signal
 import threading
 import urllib.error
 import urllib.request
@@ -282,6 +284,32 @@ def test_shows_a_failure_and_stays_when_the_coordinator_has_gone(small):
         small.coordinator.close()
         wait_for(lambda: "does not answer" in text_of(driver, "#notice"), "word of the end")
         assert row(driver, "worker:0")["Step"] == "3"
+
+
+def test_shows_a_failure_of_a_cluster_that_ends_at_once(small):
+    """As where the driver's program raises because of it, and leaves."""
+    with browser() as driver:
+        driver.get(small.link)
+        wait_for_looks(driver)
+        small.fail(1, "ValueError: no such column", "Traceback ...")
+        assert small.coordinator.wait_quietly(lambda: small.coordinator.failure, BOUND_SECONDS)
+        small.coordinator.close()
+        assert text_of(driver, "#state") == "failed"
+        assert "ValueError: no such column" in text_of(driver, "#failure")
+        wait_for(lambda: "has ended" in text_of(driver, "#notice"), "word of the end")
+        assert text_of(driver, "#state") == "failed"
+
+
+def test_does_not_call_a_cluster_running_that_nobody_answers_for(small):
+    with browser() as driver:
+        driver.get(small.link)
+        wait_for_looks(driver)
+        assert text_of(driver, "#state") == "running"
+        os.kill(small.coordinator.pid, signal.SIGKILL)
+        wait_for(lambda: "does not answer" in text_of(driver, "#notice"), "word of the end")
+        state = driver.find_element(By.ID, "state")
+        assert state.text == "unknown" and state.get_attribute("class") == "badge unknown"
+        assert driver.title.startswith("unknown")
 
 
 def test_a_thousand_nodes_stay_usable():
