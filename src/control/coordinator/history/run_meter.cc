@@ -14,6 +14,7 @@
 
 #include "base/format.h"
 #include "control/messages/parts/metric_names.h"
+#include "control/messages/progress/silence.h"
 
 namespace tfos::control {
 namespace {
@@ -119,8 +120,9 @@ std::string BadLossAmong(const Nodes& nodes) {
 
 std::string WhoWaits(const Nodes& telling, const History& history, const Activity& activity) {
   // What one that stands still holds up says nothing about the others, nor about Spark.
-  const bool stands_still = std::ranges::any_of(
-      NumbersOf(telling, KnownName("seconds_without_answer")), [](double s) { return s > 0; });
+  const bool stands_still = std::ranges::any_of(telling, [](const NodeView& node) {
+    return SecondsSilent(*node.info, *node.metrics) > 0;
+  });
   if (stands_still || !activity.doing.starts_with("feeding")) return "";
   const auto mostly = [&](const char* name) {
     return Mean(RatesOf(telling, history, name)).value_or(0) >= RunMeter::kMostly;
@@ -202,6 +204,7 @@ RunProgress RunMeter::Measure(const Nodes& nodes, const History& history, const 
     progress.rows_per_second = Sum(RatesOf(fed, history, KnownName("rows")));
     progress.waits = WhoWaits(fed, history, activity);
     progress.nodes = DoingOf(telling);
+    progress.silent = SilenceAmong(nodes);
     const auto left = share_.Left();
     if (left.has_value() && *progress.done < 1) progress.left_seconds = left->count();
   }

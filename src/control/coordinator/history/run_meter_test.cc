@@ -147,6 +147,15 @@ TEST_F(RunMeterTest, SaysWhatNodesDoThatDoNotTrain) {
   EXPECT_EQ(Look().text, "step 5, 0.0 steps/s");
 }
 
+TEST_F(RunMeterTest, NamesANodeThatDoesNotAnswer) {
+  nodes_[2].job_name = "worker";
+  nodes_[2].task_index = 1;
+  metrics_[2] = {{"step", std::int64_t{5}}, {"seconds_without_answer", std::int64_t{24}}};
+  EXPECT_EQ(Look().text, "step 5, no sign of life on worker:1 for 24 s");
+  nodes_[2].state = NodeState::kLost;
+  EXPECT_EQ(Look().silent, "");
+}
+
 TEST_F(RunMeterTest, NamesTheSideThatWaitsMostOfTheTimeWhileRowsAreFed) {
   const auto waits = [&](const char* side, double of_each_second) {
     for (const char* name : {"feed_node_wait_seconds", "feed_feeder_wait_seconds"}) {

@@ -204,6 +204,21 @@ def test_a_cluster_that_has_ended_shows_where_it_came_to(small):
         assert complaints(driver) == []
 
 
+def test_a_node_that_does_not_answer_is_named(small):
+    small.report(1, **metrics(5, seconds_without_answer=24))
+    with browser() as driver:
+        driver.get(small.link)
+        silent = "no sign of life on worker:0 for 24 s"
+        wait_for(lambda: silent in text_of(driver, "#training-text"), "word of the silence")
+        assert row(driver, "worker:0")["State"] == "running (no sign of life for 24 s)"
+        assert row(driver, "chief:0")["State"] == "running"
+        assert small.coordinator.progress["silent"] == silent
+        assert complaints(driver) == []
+        small.report(1, **metrics(5, seconds_without_answer=0))
+        wait_for(lambda: row(driver, "worker:0")["State"] == "running", "its answer")
+        assert "sign of life" not in text_of(driver, "#training-text")
+
+
 GPU_CHARTS = {"gpu_utilization", "gpu_memory_bytes"}
 
 
