@@ -79,7 +79,7 @@ void StatusPages::TellFailure() {
 }
 
 HttpAnswer StatusPages::Page(std::string_view target, std::string_view query) const {
-  if (target == kStatus) return {.body = StatusJson()};
+  if (target == kStatus) return {.body = SerializeStatus(StatusOfNow())};
   if (target == kHistory) return HistoryAnswer(query);
   if (target == "/v1/report") return ReportAnswer();
   if (target == "/metrics") {
@@ -92,11 +92,11 @@ HttpAnswer StatusPages::Page(std::string_view target, std::string_view query) co
   return {.status = 404, .content_type = "text/plain"};
 }
 
-std::string StatusPages::StatusJson() const {
+ClusterStatus StatusPages::StatusOfNow() const {
   ClusterStatus status = roster_->Snapshot(clock_.Now());
   record_->AddRates(status);
-  status.progress = record_->progress();
-  return SerializeStatus(status);
+  status.progress = record_->ProgressOf(roster_->Views());
+  return status;
 }
 
 HttpAnswer StatusPages::HistoryAnswer(std::string_view query) const {
@@ -115,12 +115,10 @@ HttpAnswer StatusPages::ReportAnswer() const {
     std::iota(query.nodes.begin(), query.nodes.end(), 0);
   }
   const std::string recent = record_->Json(query, clock_.Now());
-  ClusterStatus status = roster_->Snapshot(clock_.Now());
-  status.progress = record_->progress();
   query.range = History::Range::kWhole;
   return {.content_type = "text/html; charset=utf-8",
           .body = ReportHtml(fmt::format(R"({{"status":{},"recent":{},"whole":{}}})",
-                                         SerializeStatus(status), recent,
+                                         SerializeStatus(StatusOfNow()), recent,
                                          record_->Json(query, clock_.Now())))};
 }
 

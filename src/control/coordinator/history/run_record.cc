@@ -1,6 +1,7 @@
 #include "control/coordinator/history/run_record.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 #include <string>
@@ -19,6 +20,12 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kNoNode = -1;
+constexpr std::array kRatesOfNodes = {KnownName("step"),
+                                      KnownName("rows"),
+                                      KnownName("feed_bytes"),
+                                      KnownName("feed_node_wait_seconds"),
+                                      KnownName("feed_feeder_wait_seconds"),
+                                      KnownName("cpu_seconds")};
 /// Queues are few; a driver that makes up names must not fill the memory.
 constexpr std::size_t kMostQueues = 64;
 
@@ -145,7 +152,7 @@ void RunRecord::NoteBadLosses(const std::vector<NodeView>& nodes, Clock::TimePoi
 
 void RunRecord::AddRates(ClusterStatus& status) const {
   for (const NodeInfo& node : status.nodes) {
-    for (const char* name : {KnownName("step"), KnownName("rows")}) {
+    for (const char* const name : kRatesOfNodes) {
       const std::optional<double> rate = history_.Rate(name, node.node_id);
       if (rate.has_value()) status.rates[std::to_string(node.node_id)][name] = *rate;
     }

@@ -219,6 +219,35 @@ def test_a_node_that_does_not_answer_is_named(small):
         assert "sign of life" not in text_of(driver, "#training-text")
 
 
+def whole(text):
+    return round(float(text.replace(",", "")))
+
+
+def test_numbers_of_one_moment_agree(small):
+    with browser() as driver:
+        driver.get(small.link)
+        wait_for(lambda: "CPU of programs" in tiles(driver), "rates")
+        for step in range(10, 200, 10):
+            for node_id in range(2):
+                small.report(node_id, **metrics(step + node_id))
+            shown = driver.execute_script(
+                """const text = (selector) => document.querySelector(selector).innerText;
+                return [text("#training-text"), text("#tiles"), text("#table tbody"),
+                        text("#table tfoot")];"""
+            )
+            training, numbers, nodes, sums = shown
+            (at,) = re.findall(r"step ([\d,]+)", training)
+            assert re.search(rf"Step\n{at}( to [\d,]+)?\n", numbers), shown
+            assert re.search(rf"chief:0\t.*\trunning\t{at}\t", nodes), shown
+            (rate,) = re.findall(r"([\d.,]+) rows/s", training)
+            (tile,) = re.findall(r"Rows/s\n([\d,]+)", numbers)
+            assert abs(whole(rate) - whole(tile)) <= 1, shown
+            assert tile in sums.split(), shown
+            if step % 50 == 0:
+                wait_for_looks(driver)
+        assert complaints(driver) == []
+
+
 GPU_CHARTS = {"gpu_utilization", "gpu_memory_bytes"}
 
 
