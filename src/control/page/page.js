@@ -27,8 +27,10 @@
       const rates = tfos.hasEnded(node) ? {} : status.rates?.[String(node.node_id)] || {};
       node.rate = node.feed ? rates.rows : undefined;
       node.data = node.feed ? rates.feed_bytes : undefined;
-      node.waits = rates.feed_node_wait_seconds;
-      node.feederWaits = rates.feed_feeder_wait_seconds;
+      // A heartbeat that comes late brings the waits of a longer time.
+      const share = (rate) => (known(rate) ? Math.min(1, rate) : undefined);
+      node.waits = share(rates.feed_node_wait_seconds);
+      node.feederWaits = share(rates.feed_feeder_wait_seconds);
       node.cpu = rates.cpu_seconds;
     }
   }
@@ -116,7 +118,7 @@
       made.push(["Rows/s", number(known(rate) ? Math.round(rate) : undefined) || "0", known(data) ? `${tfos.bytes(data)}/s` : ""]);
       made.push(["Rows read", number(rows), ""]);
       const [node, feeder] = [mean(rates("waits")), mean(rates("feederWaits"))];
-      if (known(node)) made.push(["Nodes wait for rows", tfos.percent(Math.min(1, node)), `Spark waits for nodes: ${tfos.percent(Math.min(1, feeder || 0))}`]);
+      if (known(node)) made.push(["Nodes wait for rows", tfos.percent(node), `Spark waits for nodes: ${tfos.percent(feeder || 0)}`]);
       made.push(["Queue", tfos.bytes(sum("feed_queued_bytes", running) || 0), ""]);
     }
     const cores = total(rates("cpu"));

@@ -248,6 +248,16 @@ def test_numbers_of_one_moment_agree(small):
         assert complaints(driver) == []
 
 
+def test_no_node_waits_for_more_than_all_of_the_time(small):
+    """A late heartbeat brings the waits of a longer time than it is measured over."""
+    with browser() as driver:
+        driver.get(small.link)
+        wait_for(lambda: "CPU of programs" in tiles(driver), "rates")
+        small.report(1, **metrics(4, feed_node_wait_seconds=1000, feed_feeder_wait_seconds=900))
+        wait_for(lambda: row(driver, "worker:0")["Waits for rows"] == "100 %", "its share")
+        assert complaints(driver) == []
+
+
 GPU_CHARTS = {"gpu_utilization", "gpu_memory_bytes"}
 
 
