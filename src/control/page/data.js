@@ -88,7 +88,9 @@ const tfos = {};
         this.failures = 0;
         wait = Math.max(wait, status.nodes.length * POLL_MS_A_NODE);
         if (this.eventsSeen > 0 && past.events_count < this.eventsSeen) this.events = [];
-        this.events = this.events.concat(past.events).slice(-MOST_EVENTS);
+        // One that has changed comes again, with its number.
+        const news = new Set(past.events.map((event) => event.number));
+        this.events = this.events.filter((event) => !news.has(event.number)).concat(past.events).slice(-MOST_EVENTS);
         this.eventsSeen = past.events_count;
         past.events = this.events;
         this.onData(status, past);

@@ -150,7 +150,7 @@
     const shown = past.events.slice(-MOST_EVENTS_SHOWN).reverse();
     const made = shown.map((event) => element("li", {},
         element("time", {}, tfos.duration(event.time_ms)), element("span", {}, event.text)));
-    const left = past.events_count - shown.length;
+    const left = Math.max(-1, ...past.events.map((event) => event.number)) + 1 - shown.length;
     if (left > 0) made.push(element("li", {class: "quiet"}, `${number(left)} earlier events are not shown`));
     list.replaceChildren(...made);
   }

@@ -94,8 +94,7 @@ void RunRecord::Take(const DriverMessage& message, Clock::TimePoint now) {
     if (epochs_fed_.size() < kMostQueues || epochs_fed_.contains(ended->queue)) {
       epochs_fed_[ended->queue] = ended->epoch + std::int64_t{1};
     }
-    add(kNoNode, fmt::format("epoch {} of the queue '{}' was fed", ended->epoch + std::int64_t{1},
-                             ended->queue));
+    events_.AddEpoch(Since(now), ended->queue, ended->epoch + std::int64_t{1});
   } else if (const auto* abandoned = std::get_if<AbandonEpoch>(&message)) {
     add(kNoNode, fmt::format("feeding epoch {} of the queue '{}' was interrupted",
                              abandoned->epoch + std::int64_t{1}, abandoned->queue));
@@ -172,7 +171,7 @@ std::string RunRecord::Json(const HistoryQuery& query, Clock::TimePoint now) con
   return fmt::format(R"({{"cluster_id":{},"started_ms":{},"now_ms":{},"activity":{},"events":{},)"
                      R"("events_count":{},"range":"{}",{}}})",
                      WriteJsonLine(cluster_id_), started_ms_, Since(now).count(), ActivityJson(),
-                     events_.Json(query.events_from), events_.count(),
+                     events_.Json(query.events_from), events_.changes(),
                      query.range == History::Range::kWhole ? "whole" : "recent",
                      history_.Json(query.range, query.nodes));
 }
