@@ -15,68 +15,10 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from support.page.browsers import browser, complaints, looks, text_of, wait_for_looks
+from support.page.shown import CLICK, charts, heading, metrics, report_all, row, tiles
 from support.page.simulated_cluster import SimulatedCluster
 from support.waiting import BOUND_SECONDS, wait_for
 from tfos.base import keys
-
-#: What a click changes is there when the script returns, except where the page asks for more.
-CLICK = "document.querySelector(arguments[0]).click()"
-
-
-def metrics(step, **more):
-    """As the feed and a program report them."""
-    return {
-        "step": step,
-        "loss": 1 / (1 + step),
-        "accuracy": 1 - 1 / (1 + step),
-        "rows": 128 * step,
-        "items_delivered": 128 * step + 500,
-        "items_unread": 500,
-        "feed_queued_bytes": 2_000_000,
-        "feed_node_wait_seconds": 0.01 * step,
-        "feed_feeder_wait_seconds": 0.001 * step,
-        "cpu_seconds": 0.02 * step,
-        "rss_bytes": 800_000_000,
-        **more,
-    }
-
-
-@pytest.fixture
-def small():
-    """Two nodes that have trained a little."""
-    with SimulatedCluster(2) as cluster:
-        for node_id in range(2):
-            cluster.run(node_id)
-        for step in range(1, 4):
-            report_all(cluster, step)
-        yield cluster
-
-
-def report_all(cluster, step):
-    """All nodes report, and the coordinator has taken it."""
-    for node_id in range(len(cluster.agents)):
-        cluster.report(node_id, **metrics(step))
-    wait_for(
-        lambda: all(node["metrics"].get("step") == step for node in cluster.coordinator.nodes()),
-        f"step {step}",
-    )
-
-
-def row(driver, name):
-    """The cells of a node's row, by the titles of their columns."""
-    return driver.execute_script(
-        """const heads = [...document.querySelectorAll("#table th")].map((th) => th.innerText);
-        const row = [...document.querySelectorAll("tr.node")].find(
-            (tr) => tr.cells[0].innerText.trim() === arguments[0]);
-        return row && Object.fromEntries(
-            [...row.cells].map((cell, at) => [heads[at].trim(), cell.innerText.trim()]));""",
-        name,
-    )
-
-
-def charts(driver):
-    script = "return [...document.querySelectorAll('[data-chart]')].map((c) => c.dataset.chart)"
-    return driver.execute_script(script)
 
 
 def test_shows_nodes_curves_and_events(small):
@@ -129,18 +71,6 @@ def test_shows_nodes_curves_and_events(small):
         wait_for_looks(driver)
         assert charts(driver)
         assert complaints(driver) == []
-
-
-def tiles(driver):
-    """What the summary says, by title."""
-    return driver.execute_script(
-        """return Object.fromEntries([...document.querySelectorAll("#tiles > div")].map(
-            (tile) => [tile.querySelector("dt").innerText, tile.querySelector("dd").innerText]));"""
-    )
-
-
-def heading(driver, chart):
-    return text_of(driver, f"[data-chart={chart}] h3 span")
 
 
 def test_a_lost_node_is_in_no_mean_and_no_sum_of_what_is_there_now():
@@ -201,60 +131,6 @@ def test_a_cluster_that_has_ended_shows_where_it_came_to(small):
         assert ended["Step"] == "9" and ended["Rows read"] == f"{2 * 128 * 9:,}"
         assert ended["Rows/s"] == "0" and ended["Queue"] == "0 B"
         assert heading(driver, "loss") == "0.1"
-        assert complaints(driver) == []
-
-
-def test_a_node_that_does_not_answer_is_named(small):
-    small.report(1, **metrics(5, seconds_without_answer=24))
-    with browser() as driver:
-        driver.get(small.link)
-        silent = "no sign of life on worker:0 for 24 s"
-        wait_for(lambda: silent in text_of(driver, "#training-text"), "word of the silence")
-        assert row(driver, "worker:0")["State"] == "running (no sign of life for 24 s)"
-        assert row(driver, "chief:0")["State"] == "running"
-        assert small.coordinator.progress["silent"] == silent
-        assert complaints(driver) == []
-        small.report(1, **metrics(5, seconds_without_answer=0))
-        wait_for(lambda: row(driver, "worker:0")["State"] == "running", "its answer")
-        assert "sign of life" not in text_of(driver, "#training-text")
-
-
-def whole(text):
-    return round(float(text.replace(",", "")))
-
-
-def test_numbers_of_one_moment_agree(small):
-    with browser() as driver:
-        driver.get(small.link)
-        wait_for(lambda: "CPU of programs" in tiles(driver), "rates")
-        for step in range(10, 200, 10):
-            for node_id in range(2):
-                small.report(node_id, **metrics(step + node_id))
-            shown = driver.execute_script(
-                """const text = (selector) => document.querySelector(selector).innerText;
-                return [text("#training-text"), text("#tiles"), text("#table tbody"),
-                        text("#table tfoot")];"""
-            )
-            training, numbers, nodes, sums = shown
-            (at,) = re.findall(r"step ([\d,]+)", training)
-            assert re.search(rf"Step\n{at}( to [\d,]+)?\n", numbers), shown
-            assert re.search(rf"chief:0\t.*\trunning\t{at}\t", nodes), shown
-            (rate,) = re.findall(r"([\d.,]+) rows/s", training)
-            (tile,) = re.findall(r"Rows/s\n([\d,]+)", numbers)
-            assert abs(whole(rate) - whole(tile)) <= 1, shown
-            assert tile in sums.split(), shown
-            if step % 50 == 0:
-                wait_for_looks(driver)
-        assert complaints(driver) == []
-
-
-def test_no_node_waits_for_more_than_all_of_the_time(small):
-    """A late heartbeat brings the waits of a longer time than it is measured over."""
-    with browser() as driver:
-        driver.get(small.link)
-        wait_for(lambda: "CPU of programs" in tiles(driver), "rates")
-        small.report(1, **metrics(4, feed_node_wait_seconds=1000, feed_feeder_wait_seconds=900))
-        wait_for(lambda: row(driver, "worker:0")["Waits for rows"] == "100 %", "its share")
         assert complaints(driver) == []
 
 
