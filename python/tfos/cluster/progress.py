@@ -77,8 +77,9 @@ class Progress:
     """Writes one line about the training and the nodes.
 
     On a terminal the line stays where it is, and is as long as there is room. With a ``view`` that
-    has it, until it fails. Elsewhere there is a new one when a node's state or what the driver does
-    has changed, at most every ``interval`` seconds, and in any case every ``quiet`` seconds.
+    has it, until it fails. Elsewhere there is a new one when a node's state, what the driver does,
+    or whether a node gives a sign of life has changed, at most every ``interval`` seconds, and in
+    any case every ``quiet`` seconds.
 
     Owner and lifetime: one cluster. Threads: any. Errors: none. Where nothing can be written any
     more, as the terminal is gone or nobody reads the pipe, nothing is shown from then on: the
@@ -132,7 +133,7 @@ class Progress:
             if self._on_terminal():
                 self._write_in_place(short_line(nodes, doing, text), told if last else None)
             else:
-                mark = (doing, [(node["state"], node.get("detail")) for node in nodes])
+                mark = (doing, [_mark(node) for node in nodes])
                 if last or mark != self._last_mark or now - self._last_shown >= self._quiet:
                     self._print(self._begin() + told.line())
                     self._last_mark, self._last_shown = mark, now
@@ -312,6 +313,11 @@ def seconds_silent(node: dict[str, Any]) -> float:
     if node["state"] in FINAL_STATES:
         return 0
     return counted(node["metrics"], "seconds_without_answer")
+
+
+def _mark(node: dict[str, Any]) -> tuple[Any, ...]:
+    """What of a node is told at once when it changes."""
+    return node["state"], node.get("detail"), seconds_silent(node) > 0
 
 
 def _without_program_rows(node: dict[str, Any]) -> dict[str, Any]:

@@ -250,7 +250,7 @@ Result<std::string> ClusterAccess::Post(const std::string& target,
                                         std::chrono::milliseconds patience) const {
   if (address_.door != Door::kOperate) {
     return Status(ErrorKind::kBadInput,
-                  "this link opens only what is read. Run the command on the driver's host, or "
+                  "this link is for reading only. Run the command on the driver's host, or "
                   "take the link of cluster.operate_link");
   }
   return BodyOf(

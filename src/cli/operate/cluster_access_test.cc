@@ -70,7 +70,7 @@ TEST(ClusterAccessTest, ALinkSaysWhatItOpens) {
   EXPECT_EQ(page->address().key.ToHex(), kKey);
   EXPECT_EQ(page->address().door, Door::kRead);
   EXPECT_THAT(page->Post("/v1/stop", std::chrono::seconds(1)).status().ToString(),
-              HasSubstr("opens only what is read"));
+              HasSubstr("is for reading only"));
   const auto all = ClusterAccess::FromLink(" tfos://[fe80::1]:1/#key=" + kKey + "\r");
   ASSERT_TRUE(all.ok()) << all.status().ToString();
   EXPECT_EQ(all->address().host, "fe80::1");

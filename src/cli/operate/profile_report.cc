@@ -121,17 +121,20 @@ std::vector<std::pair<Key, double>> Largest(const std::map<Key, double>& all) {
   return largest;
 }
 
-/// Rows of shares of the time that the profile took.
+/// Rows of shares of the time that the profile took. One thread can't have more than all of it:
+/// what its last sample counts for may go a little beyond the end.
 class Table {
  public:
-  Table(const StackProfile& profile, std::string_view title)
-      : seconds_(static_cast<double>(profile.elapsed_us) / 1e6), title_(title) {
+  enum class Of { kOneThread, kAllThreads };
+  Table(const StackProfile& profile, std::string_view title, Of of)
+      : seconds_(static_cast<double>(profile.elapsed_us) / 1e6), title_(title), of_(of) {
     const auto steps = profile.counters.find("step");
     if (steps != profile.counters.end()) steps_ = steps->second;
   }
 
   void Add(double seconds, std::string_view what) {
     if (seconds_ <= 0 || seconds / seconds_ < kLeastShare) return;
+    if (of_ == Of::kOneThread) seconds = std::min(seconds, seconds_);
     rows_ += fmt::format("  {:>6.1f} %", 100 * seconds / seconds_);
     if (steps_ > 0) rows_ += fmt::format("  {:>9.1f} ms a step", 1000 * seconds / steps_);
     rows_ += fmt::format("  {}\n", Printable(std::string(what)));
@@ -143,6 +146,7 @@ class Table {
   double seconds_;
   double steps_ = 0;
   std::string title_;
+  Of of_;
   std::string rows_;
 };
 
@@ -158,7 +162,7 @@ std::string Head(const StackProfile& profile, std::string_view node) {
 }
 
 std::string Counted(const StackProfile& profile) {
-  Table table(profile, "What the node has counted, on all its threads");
+  Table table(profile, "What the node has counted, on all its threads", Table::Of::kAllThreads);
   for (const auto& [name, what] :
        {std::pair("feed_node_wait_seconds", "waiting for rows"),
         std::pair("collective_seconds", "collective operations"),
@@ -170,7 +174,7 @@ std::string Counted(const StackProfile& profile) {
 }
 
 std::string CpuTime(const StackProfile& profile) {
-  Table table(profile, "CPU time of its threads (100 % is one core)");
+  Table table(profile, "CPU time of its threads (100 % is one core)", Table::Of::kAllThreads);
   for (const auto& [name, seconds] : Largest(profile.cpu_seconds)) table.Add(seconds, name);
   return table.Text();
 }
@@ -197,7 +201,7 @@ std::string ProfileTables(const StackProfile& profile, std::string_view node) {
     if (program == stack.end()) continue;
     functions[{(*program)->name, (*program)->file}][(*program)->line] += seconds;
   }
-  Table where(profile, "Where its main thread was");
+  Table where(profile, "Where its main thread was", Table::Of::kOneThread);
   for (const auto& [what, seconds] : Largest(parts)) where.Add(seconds, what);
   std::map<std::string, double> named;
   for (const auto& [function, lines] : functions) {
@@ -208,7 +212,8 @@ std::string ProfileTables(const StackProfile& profile, std::string_view node) {
     named[fmt::format("{}  ({}, most of it at line {})", function.first, EndOfPath(function.second),
                       hottest)] += sum;
   }
-  Table program(profile, "Functions of the program on its main thread, with what they call");
+  Table program(profile, "Functions of the program on its main thread, with what they call",
+                Table::Of::kOneThread);
   for (const auto& [function, seconds] : Largest(named)) program.Add(seconds, function);
   return Head(profile, node) + where.Text() + Counted(profile) + CpuTime(profile) + program.Text();
 }

@@ -43,6 +43,13 @@ class ProfileReportTest : public ::testing::Test {
   StackProfileBuilder builder_;
 };
 
+TEST_F(ProfileReportTest, OneThreadHasNoMoreThanAllOfTheTime) {
+  Add("MainThread", {main_, hot_}, 1'001'000);
+  builder_.profile().cpu_seconds = {{"tf_Compute", 1.5}};
+  const std::string tables = Tables();
+  EXPECT_THAT(tables, AllOf(HasSubstr(" 100.0 %"), HasSubstr(" 150.0 %"), Not(HasSubstr("100.1"))));
+}
+
 TEST_F(ProfileReportTest, WhatIsDoneIsToldByTheCodeThatCalls) {
   Add("MainThread", {main_, fit_, execute_}, 400'000);
   Add("MainThread", {main_, fit_}, 10'000);

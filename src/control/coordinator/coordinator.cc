@@ -50,6 +50,8 @@ constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
 constexpr milliseconds kGraceAfterDriver{5000};
 constexpr std::chrono::seconds kEndAfterDriver(10);
 constexpr std::chrono::seconds kLastWords(2);
+/// A page in a browser asks every two seconds.
+constexpr std::chrono::seconds kForPages(3);
 constexpr std::size_t kMaxUnknownTypes = 16;  // that are logged
 
 template <typename... Functions>
@@ -89,6 +91,9 @@ class Coordinator final : public ControlService {
       if (!co_await finished_.Wait(Deadline::After(kEndAfterDriver))) {
         LogError("some agents did not stop in time; they end with their connections");
       }
+    } else {
+      pages_.BeginEnd();
+      co_await pages_.ShowEnd(Deadline::After(kForPages));
     }
     server_->Close();
     co_await driver_.Flush(Deadline::After(kLastWords));
@@ -340,6 +345,7 @@ class Coordinator final : public ControlService {
                      // The driver may leave at once, and wants to know how it ended.
                      record_->Measure(roster_->Views(), Now());
                      TellChangedMetrics();
+                     pages_.BeginEnd();
                      finished_.Open();
                    },
                    [](const auto&) {},

@@ -22,6 +22,9 @@ namespace asio = boost::asio;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLongestPoll{10'000};
+constexpr std::string_view kStatus = "/v1/status";
+constexpr std::string_view kHistory = "/v1/history";
+constexpr int kGood = 200;
 
 /// `wait_ms` of a query; nullopt when it is not a number.
 std::optional<milliseconds> ParseWait(std::string_view query) {
@@ -43,7 +46,25 @@ HttpAnswer BadQuery() {
 
 asio::awaitable<HttpAnswer> StatusPages::Get(std::string target, std::string query) {
   if (target == "/v1/failure") co_return co_await WaitForFailure(std::move(query));
-  co_return Page(target, query);
+  co_return NoteViewer(Page(target, query), target, query);
+}
+
+HttpAnswer StatusPages::NoteViewer(HttpAnswer answer, std::string_view target,
+                                   std::string_view query) {
+  const bool is_status = target == kStatus;
+  const std::string_view page = Viewers::NameIn(query);
+  if (page.empty() || answer.status != kGood || (!is_status && target != kHistory)) return answer;
+  const Viewers::Part part = is_status ? Viewers::Part::kStatus : Viewers::Part::kHistory;
+  answer.on_sent = [this, look = viewers_.Begin(page, part, clock_.Now())] {
+    viewers_.End(look);
+    if (viewers_.AllHaveTheEnd(clock_.Now())) end_was_seen_.Open();
+  };
+  return answer;
+}
+
+asio::awaitable<void> StatusPages::ShowEnd(Deadline deadline) {
+  end_was_seen_.Reset();
+  if (!viewers_.AllHaveTheEnd(clock_.Now())) co_await end_was_seen_.Wait(deadline);
 }
 
 std::optional<int> StatusPages::NodeWithTensorBoard() const {
@@ -58,8 +79,8 @@ void StatusPages::TellFailure() {
 }
 
 HttpAnswer StatusPages::Page(std::string_view target, std::string_view query) const {
-  if (target == "/v1/status") return {.body = StatusJson()};
-  if (target == "/v1/history") return HistoryAnswer(query);
+  if (target == kStatus) return {.body = SerializeStatus(StatusOfNow())};
+  if (target == kHistory) return HistoryAnswer(query);
   if (target == "/v1/report") return ReportAnswer();
   if (target == "/metrics") {
     return {.content_type = "text/plain; version=0.0.4",
@@ -71,11 +92,11 @@ HttpAnswer StatusPages::Page(std::string_view target, std::string_view query) co
   return {.status = 404, .content_type = "text/plain"};
 }
 
-std::string StatusPages::StatusJson() const {
+ClusterStatus StatusPages::StatusOfNow() const {
   ClusterStatus status = roster_->Snapshot(clock_.Now());
   record_->AddRates(status);
-  status.progress = record_->progress();
-  return SerializeStatus(status);
+  status.progress = record_->ProgressOf(roster_->Views());
+  return status;
 }
 
 HttpAnswer StatusPages::HistoryAnswer(std::string_view query) const {
@@ -94,12 +115,10 @@ HttpAnswer StatusPages::ReportAnswer() const {
     std::iota(query.nodes.begin(), query.nodes.end(), 0);
   }
   const std::string recent = record_->Json(query, clock_.Now());
-  ClusterStatus status = roster_->Snapshot(clock_.Now());
-  status.progress = record_->progress();
   query.range = History::Range::kWhole;
   return {.content_type = "text/html; charset=utf-8",
           .body = ReportHtml(fmt::format(R"({{"status":{},"recent":{},"whole":{}}})",
-                                         SerializeStatus(status), recent,
+                                         SerializeStatus(StatusOfNow()), recent,
                                          record_->Json(query, clock_.Now())))};
 }
 

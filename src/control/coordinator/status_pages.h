@@ -12,7 +12,9 @@
 #include "base/time/deadline.h"
 #include "control/coordinator/history/run_record.h"
 #include "control/coordinator/roster/roster.h"
+#include "control/link/async_latch.h"
 #include "control/link/server/control_server.h"
+#include "control/page/viewers.h"
 
 namespace tfos::control {
 
@@ -26,7 +28,11 @@ class StatusPages {
  public:
   StatusPages(const boost::asio::any_io_executor& executor, const Clock& clock,
               const std::optional<Roster>& roster, const std::optional<RunRecord>& record)
-      : executor_(executor), clock_(clock), roster_(roster), record_(record) {}
+      : executor_(executor),
+        clock_(clock),
+        roster_(roster),
+        record_(record),
+        end_was_seen_(executor) {}
 
   boost::asio::awaitable<HttpAnswer> Get(std::string target, std::string query);
 
@@ -36,9 +42,18 @@ class StatusPages {
   /// Answers those that wait for the failure.
   void TellFailure();
 
+  /// The state changes no more.
+  void BeginEnd() { viewers_.BeginEnd(); }
+  /// Waits until each page that has asked lately has the last state, but not longer than until the
+  /// deadline. At once where there is no such page.
+  boost::asio::awaitable<void> ShowEnd(Deadline deadline);
+
  private:
   HttpAnswer Page(std::string_view target, std::string_view query) const;
-  std::string StatusJson() const;
+  /// Notes that a page asks, and that it was answered.
+  HttpAnswer NoteViewer(HttpAnswer answer, std::string_view target, std::string_view query);
+  /// All that is known of now.
+  ClusterStatus StatusOfNow() const;
   HttpAnswer HistoryAnswer(std::string_view query) const;
   /// The page as one file, with everything that it shows.
   HttpAnswer ReportAnswer() const;
@@ -50,6 +65,8 @@ class StatusPages {
   const std::optional<Roster>& roster_;
   const std::optional<RunRecord>& record_;
   std::unordered_set<boost::asio::steady_timer*> failure_waiters_;
+  Viewers viewers_;
+  AsyncLatch end_was_seen_;
 };
 
 }  // namespace tfos::control

@@ -38,7 +38,7 @@ std::vector<std::string> Examples<CoordinatorEvent>() {
       R"({"type":"failed","failure":FAILURE})",
       R"({"type":"metrics","nodes":[{"node_id":0,"metrics":{"rows":1,"loss":0.5,"x":"y"}}],
           "progress":{"epoch":2,"epochs":5,"step":7,"done":0.5,"left_seconds":1.5,"loss":0.5,
-          "bad_loss":"nan on worker:1","steps_per_second":1.5,"rows_per_second":2.5,"waits":"nodes","nodes":"n","text":"t"}})",
+          "bad_loss":"nan on worker:1","steps_per_second":1.5,"rows_per_second":2.5,"waits":"nodes","nodes":"n","silent":"s","text":"t"}})",
       R"({"type":"feed_terminated","node_id":1})",
       R"({"type":"epoch_drained","number":7})",
       R"({"type":"epoch_begins","number":7})",

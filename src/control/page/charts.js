@@ -8,6 +8,7 @@
   const colorOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const MOST_OF_PROGRAM = 12;
   const MOST_SUMMED = 8;  // Nodes.
+  const MOST_NAMED = 3;
 
   // What is measured of every cluster. `of`: which curve stands for all nodes; of many, it is the mean
   // in any case, as the curve of one node would vanish below the sum.
@@ -22,11 +23,14 @@
     },
     {id: "feed_queued_bytes", title: "Rows waiting in nodes", of: "sum", unit: tfos.bytes},
     {id: "step", title: "Steps", of: "mean", unit: (v) => `${tfos.number(v)}/s`},
+    {id: "share_in_collectives", title: "Time in collective operations", of: "mean", unit: tfos.percent, most: 1},
+    {id: "share_waiting_for_nodes", title: "Time waiting for other nodes", of: "mean", unit: tfos.percent, most: 1},
+    {id: "collective_bytes_per_second", title: "Bytes of collective operations", of: "sum", unit: (v) => (known(v) ? `${tfos.bytes(v)}/s` : "")},
     {id: "cpu_seconds", title: "CPU cores of the program", of: "mean", unit: (v) => (known(v) ? Number(v.toPrecision(3)).toString() : "")},
     {id: "rss_bytes", title: "Memory of the program", of: "mean", unit: tfos.bytes},
     {id: "gpu_utilization", title: "GPU utilization", of: "mean", unit: tfos.percent, most: 1},
     {id: "gpu_memory_bytes", title: "GPU memory in use", of: "mean", unit: tfos.bytes},
-    {id: "seconds_without_answer", title: "No sign of life", of: "mean", unit: (v) => (known(v) ? `${tfos.number(v)} s` : "")},
+    {id: "seconds_without_answer", title: "No sign of life", of: "mean", names: true, unit: (v) => (known(v) ? `${tfos.number(v)} s` : "")},
     {id: "parameter_pushes", title: "Pushes to parameter servers", of: "sum", unit: (v) => `${tfos.number(v)}/s`},
     {id: "parameter_bytes_received", title: "Bytes to parameter servers", of: "sum", unit: (v) => `${tfos.bytes(v)}/s`},
   ];
@@ -83,8 +87,9 @@
       return lines;
     }
 
-    show(times, series, picked, nodeCount, over) {
-      const lines = this.lines(series, picked, nodeCount);
+    show(times, series, picked, nodes, over) {
+      const lines = this.lines(series, picked, nodes.length);
+      this.those = this.plan.names ? nodes.filter((node) => !tfos.hasEnded(node) && node.metrics[this.plan.id] > 0) : [];
       this.over = over;
       const shape = JSON.stringify(lines.map((line) => [line.label, line.color]));
       const data = [times, ...lines.map((line) => line.values)];
@@ -152,10 +157,18 @@
         if (bands.length === 2 && known(bands[0]) && bands[0] !== bands[1]) {
           text += ` (${this.plan.unit(bands[0])} to ${this.plan.unit(bands[1])})`;
         }
+        if (!known(at) && this.those.length) text = this.names();
         if (this.total) text = `all ${this.plan.unit(value({values: this.total}))}, each ${text}`;
         this.readout.textContent = text;
       }
       if (!known(at)) this.box.setAttribute("aria-label", `${this.plan.title}: ${text}`);
+    }
+
+    /** The nodes that have something above zero now, with it. */
+    names() {
+      const named = this.those.slice(0, MOST_NAMED).map((node) => `${tfos.nodeName(node)} ${this.plan.unit(node.metrics[this.plan.id])}`);
+      const left = this.those.length - named.length;
+      return named.join(", ") + (left > 0 ? ` and ${left} more` : "");
     }
 
     resize() {
@@ -216,7 +229,7 @@
           this.charts.set(plan.id, chart);
         }
         if (this.place.children[at] !== chart.box) this.place.insertBefore(chart.box, this.place.children[at] || null);
-        chart.show(times, past.series, picked, nodes.length, over);
+        chart.show(times, past.series, picked, nodes, over);
       });
     }
   };

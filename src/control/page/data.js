@@ -46,6 +46,8 @@ const tfos = {};
       this.timer = 0;
       this.looking = false;
       this.again = false;
+      // By this name the coordinator knows whether this page has seen how the cluster has ended.
+      this.name = [...crypto.getRandomValues(new Uint8Array(8))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
       document.addEventListener("visibilitychange", () => this.lookSoon());
       window.addEventListener("hashchange", () => {
         this.key = takeKey();
@@ -80,13 +82,15 @@ const tfos = {};
       this.again = false;
       let wait = LEAST_POLL_MS;
       try {
-        const query = `range=${this.range}&nodes=${this.nodes.join(",")}&events_from=${this.eventsSeen}`;
+        const query = `range=${this.range}&nodes=${this.nodes.join(",")}&events_from=${this.eventsSeen}&page=${this.name}`;
         const [status, past] = await Promise.all(
-            ["v1/status", `v1/history?${query}`].map(async (path) => (await this.get(path)).json()));
+            [`v1/status?page=${this.name}`, `v1/history?${query}`].map(async (path) => (await this.get(path)).json()));
         this.failures = 0;
         wait = Math.max(wait, status.nodes.length * POLL_MS_A_NODE);
         if (this.eventsSeen > 0 && past.events_count < this.eventsSeen) this.events = [];
-        this.events = this.events.concat(past.events).slice(-MOST_EVENTS);
+        // One that has changed comes again, with its number.
+        const news = new Set(past.events.map((event) => event.number));
+        this.events = this.events.filter((event) => !news.has(event.number)).concat(past.events).slice(-MOST_EVENTS);
         this.eventsSeen = past.events_count;
         past.events = this.events;
         this.onData(status, past);

@@ -18,7 +18,7 @@
     const cell = element("span", {}, tfos.percent(node.waits));
     if (known(node.waits)) {
       const bar = element("i");
-      bar.style.width = `${Math.round(46 * Math.min(1, node.waits))}px`;
+      bar.style.width = `${Math.round(46 * node.waits)}px`;
       cell.append(element("span", {class: "share", "aria-hidden": "true"}, bar));
     }
     return cell;

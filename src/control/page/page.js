@@ -5,11 +5,9 @@
   const {element, known, number} = tfos;
   const byId = (id) => document.getElementById(id);
   const MOST_EVENTS_SHOWN = 500;
-  const LOOKS_OF_A_RATE = 5;
 
   let live = null;
   let latest = null;
-  const looks = [];  // The last looks at the counters, for rates of each node.
 
   const nodes = new tfos.Nodes({
     table: byId("table"), scroller: byId("scroller"), filter: byId("filter"), shown: byId("shown"),
@@ -23,22 +21,17 @@
   });
   const charts = new tfos.Charts(byId("charts"), byId("more-charts"));
 
-  /** Rates of each node since some looks ago: the answers have curves of the picked ones alone. */
-  function addRates(status, past) {
-    looks.push({time: past.now_ms, of: new Map(status.nodes.map((node) => [node.node_id, node.metrics]))});
-    if (looks.length > LOOKS_OF_A_RATE) looks.shift();
-    const before = looks[0];
-    const seconds = (past.now_ms - before.time) / 1000;
+  /** What each node's counters grow by in a second, as the coordinator has measured it. */
+  function addRates(status) {
     for (const node of status.nodes) {
-      const rate = (name) => {
-        if (tfos.hasEnded(node)) return undefined;
-        const grown = node.metrics[name] - before.of.get(node.node_id)?.[name];
-        if (seconds > 0) return grown >= 0 ? grown / seconds : undefined;
-        return tfos.last(past.series[name]?.nodes[node.node_id]);
-      };
-      node.rate = node.feed ? rate("rows") : undefined;
-      node.waits = rate("feed_node_wait_seconds");
-      node.cpu = rate("cpu_seconds");
+      const rates = tfos.hasEnded(node) ? {} : status.rates?.[String(node.node_id)] || {};
+      node.rate = node.feed ? rates.rows : undefined;
+      node.data = node.feed ? rates.feed_bytes : undefined;
+      // A heartbeat that comes late brings the waits of a longer time.
+      const share = (rate) => (known(rate) ? Math.min(1, rate) : undefined);
+      node.waits = share(rates.feed_node_wait_seconds);
+      node.feederWaits = share(rates.feed_feeder_wait_seconds);
+      node.cpu = rates.cpu_seconds;
     }
   }
 
@@ -54,15 +47,19 @@
     return ["running", "running"];
   }
 
+  function drawState(word, style, cluster) {
+    byId("state").textContent = word;
+    byId("state").className = `badge ${style}`;
+    document.title = `${word} · tfos ${cluster}`;
+  }
+
   function drawHeader(status, past) {
     const [word, style] = stateOf(status);
     byId("cluster").textContent = status.cluster_id;
-    byId("state").textContent = word;
-    byId("state").className = `badge ${style}`;
+    drawState(word, style, status.cluster_id);
     byId("doing").textContent = word === "running" ? past.activity.doing : "";
     const started = new Date(past.started_ms);
     byId("elapsed").textContent = `${tfos.duration(past.now_ms)} since ${tfos.dateAndClock(started)}`;
-    document.title = `${word} · tfos ${status.cluster_id}`;
     const board = status.nodes.find((node) => node.tensorboard);
     byId("tensorboard").hidden = !board || !live;
     if (board && live) byId("tensorboard").href = `tensorboard/${live.key ? `?key=${live.key}` : ""}`;
@@ -89,12 +86,10 @@
 
   function tiles(status, past) {
     const running = status.nodes.filter((node) => !tfos.hasEnded(node));
-    const over = running.length === 0;
-    const sum = (name, nodes) => {
-      const values = nodes.map((node) => node.metrics[name]).filter(known);
-      return values.length ? values.reduce((all, value) => all + value, 0) : undefined;
-    };
-    const now = (name, which) => past.series[name]?.[which].at(-1);
+    const total = (values) => (values.length ? values.reduce((all, value) => all + value, 0) : undefined);
+    const sum = (name, nodes) => total(nodes.map((node) => node.metrics[name]).filter(known));
+    const rates = (name) => running.map((node) => node[name]).filter(known);
+    const mean = (values) => (values.length ? total(values) / values.length : undefined);
     const rows = sum("rows", status.nodes.filter((node) => node.feed));
     const counts = {};
     for (const node of status.nodes) counts[node.state] = (counts[node.state] || 0) + 1;
@@ -107,26 +102,26 @@
     const steps = telling.map((node) => node.metrics.step).filter(known);
     if (steps.length) {
       const [least, most] = [Math.min(...steps), Math.max(...steps)];
-      const rate = now("step", "mean");
+      const rate = status.progress?.steps_per_second;
       made.push(["Step", least === most ? number(most) : `${number(least)} to ${number(most)}`, known(rate) ? `${number(rate)}/s` : ""]);
     }
-    const [mean, ...ends] = ["mean", "min", "max"].map((which) => (over ? tfos.last(past.series.loss?.[which]) : now("loss", which)));
+    const losses = telling.map((node) => node.metrics.loss).filter(known);
     if (status.progress?.bad_loss) {
       made.push(["Loss", status.progress.bad_loss, "the training has diverged"]);
-    } else if (known(mean)) {
-      const [least, most] = ends;
-      made.push(["Loss, mean", number(mean), least === most ? "" : `${number(least)} to ${number(most)}`]);
+    } else if (losses.length) {
+      const [least, most] = [Math.min(...losses), Math.max(...losses)];
+      made.push(["Loss, mean", number(mean(losses)), least === most ? "" : `${number(least)} to ${number(most)}`]);
     }
     if (known(rows)) {
-      const rate = now("rows", "sum");
-      const data = now("feed_bytes", "sum");
+      const rate = status.progress?.rows_per_second;
+      const data = total(rates("data"));
       made.push(["Rows/s", number(known(rate) ? Math.round(rate) : undefined) || "0", known(data) ? `${tfos.bytes(data)}/s` : ""]);
       made.push(["Rows read", number(rows), ""]);
-      const [node, feeder] = ["feed_node_wait_seconds", "feed_feeder_wait_seconds"].map((name) => now(name, "mean"));
-      if (known(node)) made.push(["Nodes wait for rows", tfos.percent(Math.min(1, node)), `Spark waits for nodes: ${tfos.percent(Math.min(1, feeder || 0))}`]);
+      const [node, feeder] = [mean(rates("waits")), mean(rates("feederWaits"))];
+      if (known(node)) made.push(["Nodes wait for rows", tfos.percent(node), `Spark waits for nodes: ${tfos.percent(feeder || 0)}`]);
       made.push(["Queue", tfos.bytes(sum("feed_queued_bytes", running) || 0), ""]);
     }
-    const cores = now("cpu_seconds", "sum");
+    const cores = total(rates("cpu"));
     const memory = sum("rss_bytes", running);
     if (known(cores)) made.push(["CPU of programs", `${cores.toFixed(1)} cores`, known(memory) ? `memory ${tfos.bytes(memory)}` : ""]);
     // Nodes that share a GPU tell all of its memory, so there is no sum of that.
@@ -155,7 +150,7 @@
     const shown = past.events.slice(-MOST_EVENTS_SHOWN).reverse();
     const made = shown.map((event) => element("li", {},
         element("time", {}, tfos.duration(event.time_ms)), element("span", {}, event.text)));
-    const left = past.events_count - shown.length;
+    const left = Math.max(-1, ...past.events.map((event) => event.number)) + 1 - shown.length;
     if (left > 0) made.push(element("li", {class: "quiet"}, `${number(left)} earlier events are not shown`));
     list.replaceChildren(...made);
   }
@@ -167,7 +162,7 @@
   function draw(status, past) {
     latest = {status, past};
     for (const node of status.nodes) node.metrics = status.metrics[String(node.node_id)] || {};
-    addRates(status, past);
+    addRates(status);
     byId("ask-key").hidden = true;
     byId("save").hidden = !live;
     byId("content").hidden = false;
@@ -199,6 +194,7 @@
     }
     const why = error instanceof TypeError ? "the coordinator does not answer" : error.message;
     const ended = latest && (latest.status.failure || latest.status.nodes.every(tfos.hasEnded));
+    if (latest && !ended) drawState("unknown", "unknown", latest.status.cluster_id);
     say(latest
       ? `${ended ? "The cluster has ended, and" : "At"} ${ended ? "" : `${tfos.clock(new Date())}, `}${why}${ended ? " any more" : ""}. This is what was known last.`
       : `No data: ${why}. Has the cluster ended, or can this host not reach it?`);

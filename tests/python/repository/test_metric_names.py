@@ -21,6 +21,9 @@ USERS = [
 BEGINNINGS = sorted({name.partition("_")[0] for name in NAMES if "_" in name} - {"result"})
 #: Words with such a beginning that name something else.
 OTHERS = {
+    "collective_bytes",  # counters that a node keeps for itself
+    "collective_seconds",
+    "collective_wait_seconds",
     "cpu_cores",
     "feed_bytes_per_second",  # of a run of MLflow
     "items_read",  # of the driver's activity
@@ -30,6 +33,8 @@ OTHERS = {
     "rows_per_second",
     "rows_read",  # of the ledger
     "seconds_silent",
+    "share_feeders_waiting",  # of a run of MLflow
+    "share_waiting_for_rows",
 }
 
 

@@ -96,6 +96,7 @@ def test_a_node_that_is_stopped(tmp_path, leftovers):
         assert program.returncode != 0
     assert "worker:1" in said
     assert "has given no sign of life for" in said and "stopped" in said
+    assert "no sign of life on worker:1 for" in said, "the progress line"
 
 
 def test_a_loss_that_is_no_number_any_more(tmp_path, leftovers):

@@ -28,17 +28,33 @@ class EventLog {
   /// not an event: of many nodes that would push out all else.
   void AddState(std::chrono::milliseconds now, const NodeInfo& node);
 
-  /// A list of JSON: the events from number `from` on, the oldest first. They count from 0.
+  /// An epoch of a queue was fed; they count from 1. The next epochs change this event, until
+  /// something else happens: of short epochs that would push out all else.
+  void AddEpoch(std::chrono::milliseconds now, const std::string& queue, std::int64_t epoch);
+
+  /// A list of JSON: the events that were added or changed from change `from` on, in the order of
+  /// their last change. Changes count from 0. Each event keeps its `number`, which counts from 0,
+  /// too.
   std::string Json(std::int64_t from) const;
-  /// The number of all events there were.
-  std::int64_t count() const { return forgotten_ + static_cast<std::int64_t>(events_.size()); }
+  /// How often an event was added or changed.
+  std::int64_t changes() const { return changes_; }
 
  private:
   struct Event {
     std::chrono::milliseconds time;
     int node_id;
     std::string text;
+    std::int64_t number = 0;
+    std::int64_t change = 0;
+    // Of an event about epochs:
+    std::string queue = {};
+    std::int64_t first_epoch = 0;
+    std::int64_t last_epoch = 0;
   };
+
+  /// Takes it out; nullopt if there is none that can be changed.
+  std::optional<Event> TakeEpochs(const std::string& queue, std::int64_t before);
+  void Append(Event event);
 
   struct LastState {
     std::optional<NodeState> state;
@@ -46,7 +62,8 @@ class EventLog {
   };
 
   std::deque<Event> events_;
-  std::int64_t forgotten_ = 0;
+  std::int64_t added_ = 0;
+  std::int64_t changes_ = 0;
   std::vector<LastState> last_states_;  // by node
 };
 

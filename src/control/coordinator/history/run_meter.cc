@@ -14,6 +14,7 @@
 
 #include "base/format.h"
 #include "control/messages/parts/metric_names.h"
+#include "control/messages/progress/silence.h"
 
 namespace tfos::control {
 namespace {
@@ -71,6 +72,13 @@ std::optional<std::int64_t> Whole(std::optional<double> number) {
   return static_cast<std::int64_t>(*number);
 }
 
+Nodes TrainingAmong(const Nodes& nodes) {
+  Nodes training;
+  std::ranges::copy_if(nodes, std::back_inserter(training),
+                       [](const NodeView& node) { return node.info->rank >= 0; });
+  return training;
+}
+
 /// Those that say how far training is: the ones that run. At the end those that came to it, if any
 /// did.
 Nodes Telling(const Nodes& training) {
@@ -120,7 +128,7 @@ std::string BadLossAmong(const Nodes& nodes) {
 std::string WhoWaits(const Nodes& telling, const History& history, const Activity& activity) {
   // What one that stands still holds up says nothing about the others, nor about Spark.
   const bool stands_still = std::ranges::any_of(
-      NumbersOf(telling, KnownName("seconds_without_answer")), [](double s) { return s > 0; });
+      telling, [](const NodeView& node) { return SecondsSilent(*node.info, *node.metrics) > 0; });
   if (stands_still || !activity.doing.starts_with("feeding")) return "";
   const auto mostly = [&](const char* name) {
     return Mean(RatesOf(telling, history, name)).value_or(0) >= RunMeter::kMostly;
@@ -174,9 +182,16 @@ std::int64_t RunMeter::EpochOf(const Share& share, const Activity& activity) {
 
 RunProgress RunMeter::Measure(const Nodes& nodes, const History& history, const Activity& activity,
                               std::chrono::milliseconds now) {
-  Nodes training;
-  std::ranges::copy_if(nodes, std::back_inserter(training),
-                       [](const NodeView& node) { return node.info->rank >= 0; });
+  const Nodes training = TrainingAmong(nodes);
+  const Share share = ShareOf(training, Telling(training), activity);
+  if (std::exchange(source_, share.source) != share.source) share_ = ShareMeter();
+  share_.Take(share.done, now);
+  return Read(nodes, history, activity);
+}
+
+RunProgress RunMeter::Read(const Nodes& nodes, const History& history,
+                           const Activity& activity) const {
+  const Nodes training = TrainingAmong(nodes);
   const Nodes telling = Telling(training);
   RunProgress progress;
   progress.epoch = Whole(Least(NumbersOf(telling, KnownName("epoch"))));
@@ -190,8 +205,6 @@ RunProgress RunMeter::Measure(const Nodes& nodes, const History& history, const 
   }
   progress.bad_loss = BadLossAmong(telling);
   if (progress.bad_loss.empty()) progress.loss = Mean(NumbersOf(telling, "loss"));
-  if (std::exchange(source_, share.source) != share.source) share_ = ShareMeter();
-  share_.Take(share.done, now);
   const bool over =
       std::ranges::all_of(training, [](const NodeView& node) { return IsFinal(node.info->state); });
   if (!over) {
@@ -202,8 +215,9 @@ RunProgress RunMeter::Measure(const Nodes& nodes, const History& history, const 
     progress.rows_per_second = Sum(RatesOf(fed, history, KnownName("rows")));
     progress.waits = WhoWaits(fed, history, activity);
     progress.nodes = DoingOf(telling);
+    progress.silent = SilenceAmong(nodes);
     const auto left = share_.Left();
-    if (left.has_value() && *progress.done < 1) progress.left_seconds = left->count();
+    if (left.has_value() && progress.done.value_or(1) < 1) progress.left_seconds = left->count();
   }
   progress.text = ProgressText(progress);
   return progress;

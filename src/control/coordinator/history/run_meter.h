@@ -37,6 +37,9 @@ class RunMeter {
   /// To be called in each interval, after the history's sample. `now`: since the start.
   RunProgress Measure(const std::vector<NodeView>& nodes, const History& history,
                       const Activity& activity, std::chrono::milliseconds now);
+  /// As the nodes are now. Rates and the time left are those of the last measurement.
+  RunProgress Read(const std::vector<NodeView>& nodes, const History& history,
+                   const Activity& activity) const;
 
  private:
   enum class Source { kNone, kProgram, kTasks, kItems };

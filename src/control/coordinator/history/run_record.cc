@@ -1,6 +1,7 @@
 #include "control/coordinator/history/run_record.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 #include <string>
@@ -19,13 +20,19 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kNoNode = -1;
+constexpr std::array kRatesOfNodes = {KnownName("step"),
+                                      KnownName("rows"),
+                                      KnownName("feed_bytes"),
+                                      KnownName("feed_node_wait_seconds"),
+                                      KnownName("feed_feeder_wait_seconds"),
+                                      KnownName("cpu_seconds")};
 /// Queues are few; a driver that makes up names must not fill the memory.
 constexpr std::size_t kMostQueues = 64;
 
 Status BadQuery(std::string_view part) {
   return Status(ErrorKind::kBadInput,
                 fmt::format("'{}' is wrong: expected range=recent or range=whole, nodes=0,3 with "
-                            "at most {} nodes, and events_from=N, joined by &",
+                            "at most {} nodes, events_from=N, and page=NAME, joined by &",
                             part, History::kMostNodes));
 }
 
@@ -58,6 +65,8 @@ Result<HistoryQuery> HistoryQuery::Parse(std::string_view query) {
       good = ParseNodes(value, parsed.nodes);
     } else if (name == "events_from") {
       good = ParseNumber(value, parsed.events_from);
+    } else if (name == "page") {
+      good = !value.empty();
     }
     if (!good) return BadQuery(part);
   }
@@ -85,8 +94,7 @@ void RunRecord::Take(const DriverMessage& message, Clock::TimePoint now) {
     if (epochs_fed_.size() < kMostQueues || epochs_fed_.contains(ended->queue)) {
       epochs_fed_[ended->queue] = ended->epoch + std::int64_t{1};
     }
-    add(kNoNode, fmt::format("epoch {} of the queue '{}' was fed", ended->epoch + std::int64_t{1},
-                             ended->queue));
+    events_.AddEpoch(Since(now), ended->queue, ended->epoch + std::int64_t{1});
   } else if (const auto* abandoned = std::get_if<AbandonEpoch>(&message)) {
     add(kNoNode, fmt::format("feeding epoch {} of the queue '{}' was interrupted",
                              abandoned->epoch + std::int64_t{1}, abandoned->queue));
@@ -143,7 +151,7 @@ void RunRecord::NoteBadLosses(const std::vector<NodeView>& nodes, Clock::TimePoi
 
 void RunRecord::AddRates(ClusterStatus& status) const {
   for (const NodeInfo& node : status.nodes) {
-    for (const char* name : {KnownName("step"), KnownName("rows")}) {
+    for (const char* const name : kRatesOfNodes) {
       const std::optional<double> rate = history_.Rate(name, node.node_id);
       if (rate.has_value()) status.rates[std::to_string(node.node_id)][name] = *rate;
     }
@@ -163,7 +171,7 @@ std::string RunRecord::Json(const HistoryQuery& query, Clock::TimePoint now) con
   return fmt::format(R"({{"cluster_id":{},"started_ms":{},"now_ms":{},"activity":{},"events":{},)"
                      R"("events_count":{},"range":"{}",{}}})",
                      WriteJsonLine(cluster_id_), started_ms_, Since(now).count(), ActivityJson(),
-                     events_.Json(query.events_from), events_.count(),
+                     events_.Json(query.events_from), events_.changes(),
                      query.range == History::Range::kWhole ? "whole" : "recent",
                      history_.Json(query.range, query.nodes));
 }

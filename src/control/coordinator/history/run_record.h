@@ -27,8 +27,9 @@ struct HistoryQuery {
   std::vector<int> nodes = {};  ///< Whose own curves are wanted.
   std::int64_t events_from = 0;
 
-  /// Parses `range=recent|whole&nodes=0,3&events_from=17`, each part of which may be missing. Bad
-  /// input, naming what is wrong, for anything else and for more than History::kMostNodes nodes.
+  /// Parses `range=recent|whole&nodes=0,3&events_from=17&page=a1`, each part of which may be
+  /// missing. The name of the asking page changes nothing. Bad input, naming what is wrong, for
+  /// anything else and for more than History::kMostNodes nodes.
   static Result<HistoryQuery> Parse(std::string_view query);
 };
 
@@ -50,11 +51,15 @@ class RunRecord {
   void Measure(const std::vector<NodeView>& nodes, Clock::TimePoint now);
   /// As it was measured last.
   const RunProgress& progress() const { return progress_; }
+  /// As it is with what the nodes have reported by now. Rates are those of the last sample.
+  RunProgress ProgressOf(const std::vector<NodeView>& nodes) const {
+    return meter_.Read(nodes, history_, activity_);
+  }
 
   /// An object of JSON, as docs/formats/control-protocol.md has it.
   std::string Json(const HistoryQuery& query, Clock::TimePoint now) const;
   std::size_t nodes() const { return history_.nodes(); }
-  /// Adds the rates of steps and rows of each of its nodes.
+  /// Adds the rates of each of its nodes.
   void AddRates(ClusterStatus& status) const;
 
  private:

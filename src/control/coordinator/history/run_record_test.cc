@@ -125,6 +125,36 @@ TEST(RunRecordTest, ALossThatIsNoNumberIsAnEventOfItsNodeOnce) {
   EXPECT_EQ(told["events"][1]["text"], "its loss is inf");
 }
 
+TEST(RunRecordTest, ProgressIsThatOfTheLatestCountsAndOfTheRatesOfTheLastSample) {
+  ManualClock clock;
+  RunRecord record("c", 1, milliseconds(1000), clock.Now());
+  NodeInfo node;
+  node.rank = 0;
+  node.feed.emplace();
+  Metrics metrics;
+  const auto report = [&](std::int64_t steps) {
+    metrics = {{"step", steps}, {"rows", 128 * steps}, {"feed_node_wait_seconds", 0.25 * steps}};
+    record.Update(0, metrics);
+  };
+  for (const int steps : {10, 20, 30}) {
+    clock.Advance(milliseconds(1000));
+    report(steps);
+    record.Sample(clock.Now());
+    record.Measure({{&node, &metrics}}, clock.Now());
+  }
+  report(37);
+  const RunProgress now = record.ProgressOf({{&node, &metrics}});
+  EXPECT_EQ(now.step, 37);
+  EXPECT_EQ(now.rows_per_second, 1280);
+  EXPECT_EQ(record.progress().step, 30);
+  ClusterStatus status;
+  status.nodes = {node};
+  record.AddRates(status);
+  EXPECT_EQ(status.rates["0"]["rows"], now.rows_per_second);
+  EXPECT_EQ(status.rates["0"]["step"], now.steps_per_second);
+  EXPECT_EQ(status.rates["0"]["feed_node_wait_seconds"], 2.5);
+}
+
 TEST(RunRecordTest, AFailureIsAnEvent) {
   ManualClock clock;
   RunRecord record("c", 1, milliseconds(1000), clock.Now());

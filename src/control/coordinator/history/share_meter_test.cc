@@ -24,9 +24,9 @@ TEST(ShareMeterTest, KnowsWhatIsLeftOfSteadyWork) {
   seconds now(100);
   meter.Take(share, now);
   EXPECT_FALSE(meter.Left().has_value());
-  EXPECT_LT(Grow(meter, share, now, 4, 0.01), 0) << "too early to say";
-  EXPECT_NEAR(Grow(meter, share, now, 6, 0.01), 70, 0.1);
-  EXPECT_NEAR(Grow(meter, share, now, 69, 0.01), 1, 0.1);
+  EXPECT_LT(Grow(meter, share, now, 10, 0.01), 0) << "too early to say";
+  EXPECT_NEAR(Grow(meter, share, now, 1, 0.01), 69, 0.1);
+  EXPECT_NEAR(Grow(meter, share, now, 68, 0.01), 1, 0.1);
 }
 
 TEST(ShareMeterTest, APauseDoesNotMakeItJump) {
@@ -47,6 +47,42 @@ TEST(ShareMeterTest, FollowsASpeedThatStays) {
   meter.Take(share, now);
   Grow(meter, share, now, 30, 0.01);
   EXPECT_NEAR(Grow(meter, share, now, 200, 0.001) / ((1 - share) / 0.001), 1, 0.2);
+}
+
+TEST(ShareMeterTest, TheTimeBeforeTheWorkBeginsIsNotItsSpeed) {
+  ShareMeter meter;
+  double share = 0;
+  seconds now(0);
+  meter.Take(share, now);
+  EXPECT_LT(Grow(meter, share, now, 300, 0), 0);
+  EXPECT_LT(Grow(meter, share, now, 1, 0.01), 0) << "one step tells nothing";
+  EXPECT_NEAR(Grow(meter, share, now, 10, 0.01), 89, 0.1);
+}
+
+TEST(ShareMeterTest, WorkThatStopsHasNoEndUntilItGoesOn) {
+  ShareMeter meter;
+  double share = 0;
+  seconds now(0);
+  meter.Take(share, now);
+  EXPECT_GT(Grow(meter, share, now, 60, 0.001), 0);
+  EXPECT_LT(Grow(meter, share, now, 11, 0), 0);
+  EXPECT_LT(Grow(meter, share, now, 1000, 0), 0);
+  EXPECT_GT(Grow(meter, share, now, 1, 0.001), 0);
+}
+
+TEST(ShareMeterTest, SlowStepsAreNoStandstill) {
+  ShareMeter meter;
+  double share = 0;
+  seconds now(0);
+  meter.Take(share, now);
+  Grow(meter, share, now, 1, 0.01);
+  EXPECT_LT(Grow(meter, share, now, 59, 0), 0);
+  for (int step = 0; step < 3; ++step) {
+    Grow(meter, share, now, 1, 0.01);
+    Grow(meter, share, now, 59, 0);
+  }
+  EXPECT_TRUE(meter.Left().has_value());
+  EXPECT_LT(Grow(meter, share, now, 200, 0), 0);
 }
 
 TEST(ShareMeterTest, WorkThatStandsStillHasNoEnd) {

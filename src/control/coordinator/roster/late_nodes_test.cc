@@ -118,6 +118,7 @@ TEST_F(LateNodesTest, ANodeThatTheOthersCannotReachIsGivenUp) {
 
 TEST_F(LateNodesTest, WhatADeadProcessReportedIsNotItsSuccessors) {
   roster_.RecordHeartbeat(2, {.metrics = {{"seconds_without_answer", 29.0}}}, now_);
+  EXPECT_EQ(roster_.Snapshot(now_).nodes[2].detail, "no sign of life for 29 s");
   roster_.Fail(2, Killed(), now_);
   EXPECT_FALSE(roster_.Snapshot(now_).metrics["2"].empty());
   ASSERT_TRUE(Come(2).ok());

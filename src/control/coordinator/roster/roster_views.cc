@@ -1,9 +1,11 @@
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "control/coordinator/roster/node_words.h"
 #include "control/coordinator/roster/roster.h"
+#include "control/messages/progress/silence.h"
 
 // The nodes as others see them: people, the driver, and each node at its start.
 
@@ -20,8 +22,11 @@ ClusterStatus Roster::Snapshot(TimePoint now) const {
   ClusterStatus status;
   status.cluster_id = options_.cluster_id;
   status.nodes = Nodes(now);
-  for (const Node& node : nodes_)
-    status.metrics[std::to_string(node.info.node_id)] = node.metrics.values();
+  for (NodeInfo& info : status.nodes) {
+    const Metrics& metrics = nodes_[static_cast<std::size_t>(info.node_id)].metrics.values();
+    info.detail = DoingWithSilence(info, metrics);
+    status.metrics[std::to_string(info.node_id)] = metrics;
+  }
   status.failure = failure_;
   return status;
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,6 +53,8 @@ struct HttpAnswer {
   std::string content_type = "application/json";
   std::string body = {};
   std::string cookie = {};  ///< To be set; "": none.
+  /// Called once the answer was sent; empty: nobody wants to know. Not called if it could not be.
+  std::function<void()> on_sent = {};
 };
 
 /// What a ControlServer serves. All calls come from the server's executor.

@@ -10,6 +10,7 @@
 #include <boost/beast/websocket.hpp>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -258,10 +259,12 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
 
   // False when the connection is over.
   asio::awaitable<bool> Answer(HttpAnswer answer, const Request& request, bool keep_alive) {
+    const std::function<void()> on_sent = std::move(answer.on_sent);
     Response response = ResponseOf(std::move(answer), request, keep_alive);
     LimitExchange();
     auto [error, size] = co_await http::async_write(stream(), response, kNoThrow);
     exchange_limit_.Lift();
+    if (!error && on_sent) on_sent();
     if (!error && !keep_alive) stream().ShutDownSending();
     co_return !error && keep_alive;
   }

@@ -36,6 +36,13 @@ inline constexpr std::array kKnownMetrics = {
     KnownMetric{"epoch", MetricKind::kGauge, true, "the epoch that the program is in"},
     KnownMetric{"epochs", MetricKind::kGauge, false, "the epochs that there will be"},
     KnownMetric{"progress", MetricKind::kGauge, false, "the share of the training that is done"},
+    // Metrics of a program that trains in step with others.
+    KnownMetric{"share_in_collectives", MetricKind::kGauge, true,
+                "share of the time in operations with the other nodes"},
+    KnownMetric{"share_waiting_for_nodes", MetricKind::kGauge, true,
+                "share of the time waiting for other nodes in these operations"},
+    KnownMetric{"collective_bytes_per_second", MetricKind::kGauge, true,
+                "bytes of the tensors of these operations, in a second"},
     // Metrics of the feed.
     KnownMetric{"rows", MetricKind::kCounter, true, "rows that the program has read"},
     KnownMetric{"batches", MetricKind::kCounter, true, "batches that the program has read"},

@@ -80,6 +80,7 @@ std::string ProgressText(const RunProgress& progress) {
   if (progress.waits == "nodes") parts.emplace_back("nodes wait for rows");
   if (progress.waits == "spark") parts.emplace_back("Spark waits for nodes");
   if (!progress.nodes.empty()) parts.push_back(progress.nodes);
+  if (!progress.silent.empty()) parts.push_back(progress.silent);
   return Joined(parts);
 }
 

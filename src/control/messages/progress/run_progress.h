@@ -25,6 +25,7 @@ struct RunProgress {
   std::optional<double> rows_per_second;  ///< Of all nodes together.
   std::string waits;                      ///< Most of the time: "nodes", "spark" or "".
   std::string nodes;                      ///< What nodes do that do not train yet, for people.
+  std::string silent;                     ///< "no sign of life on worker:1 for 24 s", or empty.
   std::string text;                       ///< All of it in a line, for people; may be empty.
 };
 

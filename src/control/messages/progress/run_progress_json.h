@@ -20,6 +20,7 @@ void Describe(F& f, M& m) {
   f.Optional("rows_per_second", m.rows_per_second);
   f.Optional("waits", m.waits);
   f.Optional("nodes", m.nodes);
+  f.Optional("silent", m.silent);
   f.Optional("text", m.text);
 }
 

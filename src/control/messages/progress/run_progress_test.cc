@@ -26,6 +26,10 @@ TEST(ProgressTextTest, SaysAllThatIsKnown) {
   EXPECT_EQ(ProgressText(progress),
             "epoch 2, step 12,345, 37 %, 83 s left, loss 0.1235, 9.6 steps/s, "
             "Spark waits for nodes, 1 of 2 nodes: importing TensorFlow");
+  progress = {};
+  progress.step = 3;
+  progress.silent = "no sign of life on worker:1 for 24 s";
+  EXPECT_EQ(ProgressText(progress), "step 3, no sign of life on worker:1 for 24 s");
 }
 
 TEST(ProgressTextTest, OfNothingIsEmpty) { EXPECT_EQ(ProgressText({}), ""); }

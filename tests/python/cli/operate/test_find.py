@@ -120,7 +120,7 @@ def test_elsewhere_a_link_serves(monkeypatch):
         read = tfos("status", "--link", link=cluster.link + "\n")
         assert read.returncode == RUNS, read.stderr
         stop = tfos("stop", "--link", link=cluster.link + "\n")
-        assert stop.returncode == USAGE and "opens only what is read" in stop.stderr
+        assert stop.returncode == USAGE and "is for reading only" in stop.stderr
         wrong = tfos("status", "--link", link=cluster.link[:-8] + "00000000")
         assert wrong.returncode == USAGE and "does not open this cluster" in wrong.stderr
         nothing = tfos("status", "--link", link="worker:0")

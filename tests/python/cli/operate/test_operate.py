@@ -150,7 +150,7 @@ def test_stop_with_a_link_from_elsewhere(standalone_spark, tmp_path, leftovers, 
     wait_for_files(tmp_path, "waits")
     monkeypatch.setenv("TFOS_RUNTIME_DIR", "/nowhere")
     refused = run_tfos("stop", "--link", link=cluster.page_url)
-    assert refused.returncode == 2 and "opens only what is read" in refused.stderr
+    assert refused.returncode == 2 and "is for reading only" in refused.stderr
     lines = run_tfos("logs", "worker:0", "--link", link=cluster.page_url)
     assert lines.returncode == 0, lines.stderr
     stop = run_tfos("stop", "--link", link=cluster.operate_link)

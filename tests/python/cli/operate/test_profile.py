@@ -135,7 +135,7 @@ def test_what_can_not_be_profiled_says_why(standalone_spark, tmp_path, leftovers
         assert run_tfos("profile", "worker:9").returncode == 2
         assert run_tfos("profile", "worker:0", "--seconds", "301").returncode == 2
         reader = run_tfos("profile", "worker:0", "--link", link=cluster.page_url)
-        assert reader.returncode == 2 and "opens only what is read" in reader.stderr
+        assert reader.returncode == 2 and "is for reading only" in reader.stderr
         monkeypatch.setenv("TFOS_RUNTIME_DIR", str(tmp_path / "none"))
         assert run_tfos("profile", "worker:0").returncode == 1
         (tmp_path / "end").touch()

@@ -2,7 +2,9 @@
 
 import http.server
 import json
+import os
 import re
+import signal
 import threading
 import urllib.error
 import urllib.request
@@ -13,68 +15,10 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from support.page.browsers import browser, complaints, looks, text_of, wait_for_looks
+from support.page.shown import CLICK, charts, heading, metrics, report_all, row, tiles
 from support.page.simulated_cluster import SimulatedCluster
 from support.waiting import BOUND_SECONDS, wait_for
 from tfos.base import keys
-
-#: What a click changes is there when the script returns, except where the page asks for more.
-CLICK = "document.querySelector(arguments[0]).click()"
-
-
-def metrics(step, **more):
-    """As the feed and a program report them."""
-    return {
-        "step": step,
-        "loss": 1 / (1 + step),
-        "accuracy": 1 - 1 / (1 + step),
-        "rows": 128 * step,
-        "items_delivered": 128 * step + 500,
-        "items_unread": 500,
-        "feed_queued_bytes": 2_000_000,
-        "feed_node_wait_seconds": 0.01 * step,
-        "feed_feeder_wait_seconds": 0.001 * step,
-        "cpu_seconds": 0.02 * step,
-        "rss_bytes": 800_000_000,
-        **more,
-    }
-
-
-@pytest.fixture
-def small():
-    """Two nodes that have trained a little."""
-    with SimulatedCluster(2) as cluster:
-        for node_id in range(2):
-            cluster.run(node_id)
-        for step in range(1, 4):
-            report_all(cluster, step)
-        yield cluster
-
-
-def report_all(cluster, step):
-    """All nodes report, and the coordinator has taken it."""
-    for node_id in range(len(cluster.agents)):
-        cluster.report(node_id, **metrics(step))
-    wait_for(
-        lambda: all(node["metrics"].get("step") == step for node in cluster.coordinator.nodes()),
-        f"step {step}",
-    )
-
-
-def row(driver, name):
-    """The cells of a node's row, by the titles of their columns."""
-    return driver.execute_script(
-        """const heads = [...document.querySelectorAll("#table th")].map((th) => th.innerText);
-        const row = [...document.querySelectorAll("tr.node")].find(
-            (tr) => tr.cells[0].innerText.trim() === arguments[0]);
-        return row && Object.fromEntries(
-            [...row.cells].map((cell, at) => [heads[at].trim(), cell.innerText.trim()]));""",
-        name,
-    )
-
-
-def charts(driver):
-    script = "return [...document.querySelectorAll('[data-chart]')].map((c) => c.dataset.chart)"
-    return driver.execute_script(script)
 
 
 def test_shows_nodes_curves_and_events(small):
@@ -127,18 +71,6 @@ def test_shows_nodes_curves_and_events(small):
         wait_for_looks(driver)
         assert charts(driver)
         assert complaints(driver) == []
-
-
-def tiles(driver):
-    """What the summary says, by title."""
-    return driver.execute_script(
-        """return Object.fromEntries([...document.querySelectorAll("#tiles > div")].map(
-            (tile) => [tile.querySelector("dt").innerText, tile.querySelector("dd").innerText]));"""
-    )
-
-
-def heading(driver, chart):
-    return text_of(driver, f"[data-chart={chart}] h3 span")
 
 
 def test_a_lost_node_is_in_no_mean_and_no_sum_of_what_is_there_now():
@@ -282,6 +214,32 @@ def test_shows_a_failure_and_stays_when_the_coordinator_has_gone(small):
         small.coordinator.close()
         wait_for(lambda: "does not answer" in text_of(driver, "#notice"), "word of the end")
         assert row(driver, "worker:0")["Step"] == "3"
+
+
+def test_shows_a_failure_of_a_cluster_that_ends_at_once(small):
+    """As where the driver's program raises because of it, and leaves."""
+    with browser() as driver:
+        driver.get(small.link)
+        wait_for_looks(driver)
+        small.fail(1, "ValueError: no such column", "Traceback ...")
+        assert small.coordinator.wait_quietly(lambda: small.coordinator.failure, BOUND_SECONDS)
+        small.coordinator.close()
+        assert text_of(driver, "#state") == "failed"
+        assert "ValueError: no such column" in text_of(driver, "#failure")
+        wait_for(lambda: "has ended" in text_of(driver, "#notice"), "word of the end")
+        assert text_of(driver, "#state") == "failed"
+
+
+def test_does_not_call_a_cluster_running_that_nobody_answers_for(small):
+    with browser() as driver:
+        driver.get(small.link)
+        wait_for_looks(driver)
+        assert text_of(driver, "#state") == "running"
+        os.kill(small.coordinator.pid, signal.SIGKILL)
+        wait_for(lambda: "does not answer" in text_of(driver, "#notice"), "word of the end")
+        state = driver.find_element(By.ID, "state")
+        assert state.text == "unknown" and state.get_attribute("class") == "badge unknown"
+        assert driver.title.startswith("unknown")
 
 
 def test_a_thousand_nodes_stay_usable():

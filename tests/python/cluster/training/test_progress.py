@@ -164,6 +164,20 @@ def test_a_change_of_a_state_or_of_what_the_driver_does_is_told_at_once():
     ]
 
 
+def test_a_silence_is_told_at_once_and_once():
+    clock, stream = Clock(), io.StringIO()
+    progress = Progress(True, stream=stream, clock=clock)
+    for silent in (0, 3, 5, 7, 0, 0):
+        progress.show([node(None, seconds_without_answer=silent)], "running")
+        clock.now += 2
+    lines = [line.split(" s  ")[1] for line in stream.getvalue().splitlines()]
+    assert lines == [
+        "running | worker:0 running",
+        "running | worker:0 running (no sign of life on host-a for 3 s)",
+        "running | worker:0 running",
+    ]
+
+
 def test_what_grew_between_two_heartbeats_is_over_the_time_between_them():
     """The heartbeats are 6 s apart, with a look every 2 s."""
     clock, stream = Clock(), io.StringIO()

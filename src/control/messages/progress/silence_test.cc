@@ -1,0 +1,54 @@
+#include "control/messages/progress/silence.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace tfos::control {
+namespace {
+
+NodeInfo Worker(int index) {
+  NodeInfo node;
+  node.job_name = "worker";
+  node.task_index = index;
+  node.state = NodeState::kRunning;
+  return node;
+}
+
+Metrics Silent(MetricValue seconds) { return {{"seconds_without_answer", std::move(seconds)}}; }
+
+TEST(SilenceTest, IsPartOfWhatANodeDoes) {
+  NodeInfo node = Worker(1);
+  EXPECT_EQ(DoingWithSilence(node, Silent(std::int64_t{24})), "no sign of life for 24 s");
+  node.detail = "first step (tracing)";
+  EXPECT_EQ(DoingWithSilence(node, Silent(std::int64_t{24})),
+            "no sign of life for 24 s; first step (tracing)");
+  EXPECT_EQ(DoingWithSilence(node, Silent(std::int64_t{0})), "first step (tracing)");
+  EXPECT_EQ(DoingWithSilence(node, {}), "first step (tracing)");
+  node.state = NodeState::kLost;
+  EXPECT_EQ(DoingWithSilence(node, Silent(29.0)), "first step (tracing)");
+}
+
+TEST(SilenceTest, WhatIsNoNumberIsNone) {
+  EXPECT_EQ(SecondsSilent(Worker(0), Silent(std::string("long"))), 0);
+  EXPECT_EQ(SecondsSilent(Worker(0), Silent(std::numeric_limits<double>::infinity())), 0);
+  EXPECT_EQ(SecondsSilent(Worker(0), Silent(-3.0)), 0);
+}
+
+TEST(SilenceTest, NamesTheNodeThatIsSilentForLongest) {
+  const NodeInfo a = Worker(0);
+  const NodeInfo b = Worker(1);
+  const NodeInfo c = Worker(2);
+  const Metrics none;
+  const Metrics short_time = Silent(std::int64_t{3});
+  const Metrics long_time = Silent(std::int64_t{24});
+  EXPECT_EQ(SilenceAmong({{&a, &none}}), "");
+  EXPECT_EQ(SilenceAmong({{&a, &none}, {&b, &long_time}}), "no sign of life on worker:1 for 24 s");
+  EXPECT_EQ(SilenceAmong({{&a, &short_time}, {&b, &long_time}}),
+            "no sign of life on worker:1 and 1 other for 24 s");
+  EXPECT_EQ(SilenceAmong({{&a, &short_time}, {&b, &long_time}, {&c, &long_time}}),
+            "no sign of life on worker:1 and 2 others for 24 s");
+}
+
+}  // namespace
+}  // namespace tfos::control

@@ -1,0 +1,69 @@
+#include "control/page/viewers.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace tfos::control {
+namespace {
+
+using std::chrono::seconds;
+using Part = Viewers::Part;
+
+TEST(ViewersTest, APageNamesItself) {
+  EXPECT_EQ(Viewers::NameIn("range=recent&page=a1B2&nodes="), "a1B2");
+  EXPECT_EQ(Viewers::NameIn("page=a1"), "a1");
+  EXPECT_EQ(Viewers::NameIn(""), "");
+  EXPECT_EQ(Viewers::NameIn("page="), "");
+  EXPECT_EQ(Viewers::NameIn("pages=a1&page=a-1"), "");
+  EXPECT_FALSE(Viewers::IsName(std::string(Viewers::kMostNameBytes + 1, 'a')));
+}
+
+TEST(ViewersTest, NobodyIsAwaitedWhereNobodyHasAsked) {
+  Viewers viewers;
+  viewers.BeginEnd();
+  EXPECT_TRUE(viewers.AllHaveTheEnd(Clock::TimePoint()));
+}
+
+TEST(ViewersTest, APageHasTheEndOnceBothOfItsAnswersWereSent) {
+  Viewers viewers;
+  const Clock::TimePoint now;
+  const Viewers::Look before = viewers.Begin("a", Part::kHistory, now);
+  viewers.BeginEnd();
+  EXPECT_FALSE(viewers.AllHaveTheEnd(now));
+  viewers.End(before);
+  const Viewers::Look status = viewers.Begin("a", Part::kStatus, now);
+  const Viewers::Look history = viewers.Begin("a", Part::kHistory, now);
+  viewers.End(status);
+  EXPECT_FALSE(viewers.AllHaveTheEnd(now)) << "the history was of the time before the end";
+  viewers.End(history);
+  EXPECT_TRUE(viewers.AllHaveTheEnd(now));
+  viewers.Begin("b", Part::kStatus, now);
+  EXPECT_FALSE(viewers.AllHaveTheEnd(now)) << "another page";
+}
+
+TEST(ViewersTest, APageThatHasNotAskedForLongIsNotAwaited) {
+  Viewers viewers;
+  const Clock::TimePoint now;
+  viewers.Begin("a", Part::kStatus, now);
+  viewers.BeginEnd();
+  EXPECT_FALSE(viewers.AllHaveTheEnd(now + Viewers::kRecent));
+  EXPECT_TRUE(viewers.AllHaveTheEnd(now + Viewers::kRecent + seconds(1)));
+}
+
+TEST(ViewersTest, ManyPagesTakeBoundedMemory) {
+  Viewers viewers;
+  const Clock::TimePoint now;
+  for (std::size_t i = 0; i < Viewers::kMost; ++i) {
+    viewers.End(viewers.Begin(std::to_string(i), Part::kStatus, now));
+  }
+  const Viewers::Look one_more = viewers.Begin("more", Part::kStatus, now);
+  viewers.BeginEnd();
+  viewers.End(one_more);
+  EXPECT_TRUE(viewers.AllHaveTheEnd(now + 2 * Viewers::kRecent));
+  viewers.Begin("more", Part::kStatus, now + 2 * Viewers::kRecent);
+  EXPECT_FALSE(viewers.AllHaveTheEnd(now + 2 * Viewers::kRecent)) << "old ones made room";
+}
+
+}  // namespace
+}  // namespace tfos::control
