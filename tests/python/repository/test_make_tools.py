@@ -124,3 +124,9 @@ def test_a_wheel_that_is_not_there_is_named_before_anything_is_made(tmp_path):
     done = run("make", "demo", f"WHEEL={tmp_path}/missing.whl")
     assert done.returncode == 2 and done.stdout == ""
     assert f"WHEEL={tmp_path}/missing.whl: there is no such file; `make dist`" in done.stderr
+
+
+def test_a_build_ends_with_the_next_step():
+    done = run("make", "--dry-run", "build")
+    assert done.returncode == 0, done.stderr
+    assert ". .venv/bin/activate" in done.stdout.splitlines()[-1]
