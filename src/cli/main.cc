@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
   // CLI11 would only say that a subcommand is missing, and not which word it does not know.
   const std::vector<CLI::App*> known = app.get_subcommands({});
   const auto is_named = [&](const CLI::App* subcommand) { return subcommand->check_name(argv[1]); };
+  tfos::cli::AddReportCommand(app, exit_code);
   if (argc > 1 && argv[1][0] != '-' && std::ranges::none_of(known, is_named)) {
     std::cerr << "tfos: '" << argv[1] << "' is not a subcommand; there are:";
     for (const CLI::App* subcommand : known) {
