@@ -188,7 +188,9 @@ def test_a_wrong_command_line_is_a_matter_of_usage(command):
     assert tfos(command, "--frob").returncode == USAGE
     assert "--link" in tfos(command, "--help").stdout
     if command in ("logs", "stack"):
-        assert tfos(command).returncode == USAGE, "a node is needed"
+        without_node = tfos(command)
+        assert without_node.returncode == USAGE
+        assert without_node.stderr.startswith(f"tfos {command}: NODE is required")
 
 
 def test_a_node_that_is_not_there_is_named():
