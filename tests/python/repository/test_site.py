@@ -116,6 +116,17 @@ def test_the_search_finds_pages_and_no_code(site):
     }
 
 
+def test_the_head_of_a_table_is_shown_if_it_has_words(site):
+    with browser() as driver:
+        driver.get((site / "jvm.html").as_uri())
+        heads = driver.execute_script(
+            "return [...document.querySelectorAll('thead')]"
+            ".map(head => [head.textContent.trim() !== '', head.offsetHeight > 0])"
+        )
+    assert [True, True] in heads and [False, False] in heads
+    assert all(words == shown for words, shown in heads)
+
+
 def test_the_command_says_where_the_site_is():
     recipe = (ROOT / "Makefile").read_text().partition("\ndocs:")[2].partition("\n\n")[0]
     site_dir = re.search(r"^site_dir: (\S+)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
