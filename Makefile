@@ -78,6 +78,7 @@ build: ## Build the C++ part with its tests (preset dev) and install the wheel i
 	  'Installing missing Debian packages' 'tools/install_packages.sh run build test' \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Building the wheel and the C++ tests, and installing the wheel (ccache)' 'tools/install_wheel.sh --tests'
+	@echo "The commands tfos and python are in .venv. Put them on your PATH:  . .venv/bin/activate"
 
 # What both commands of tests need to be there.
 define TEST_STEPS

@@ -126,28 +126,27 @@ def main():
     options = parser.parse_args()
     directory = options.directory or tempfile.mkdtemp(prefix="tfos-click-through-")
 
-    spark = spark_session.session("click_through", options.master)
-    make_table(spark, options.rows).write.mode("overwrite").parquet(f"{directory}/impressions")
-    table = prepared(spark.read.parquet(f"{directory}/impressions"))
-    training, test = (part.cache() for part in table.randomSplit([0.9, 0.1], seed=5))
+    with spark_session.session("click_through", options.master) as spark:
+        make_table(spark, options.rows).write.mode("overwrite").parquet(f"{directory}/impressions")
+        table = prepared(spark.read.parquet(f"{directory}/impressions"))
+        training, test = (part.cache() for part in table.randomSplit([0.9, 0.1], seed=5))
 
-    arguments = {"epochs": options.epochs, "model": f"{directory}/model"}
-    with tfos.run(spark, train, nodes=2, args=arguments) as cluster:
-        # From the second epoch on, the nodes have the rows: Spark reads them once.
-        cluster.train(training, epochs=options.epochs, cache="memory")
+        arguments = {"epochs": options.epochs, "model": f"{directory}/model"}
+        with tfos.run(spark, train, nodes=2, args=arguments) as cluster:
+            # From the second epoch on, the nodes have the rows: Spark reads them once.
+            cluster.train(training, epochs=options.epochs, cache="memory")
 
-    scored = Model(modelDir=f"{directory}/model").transform(test)
-    scored.write.mode("overwrite").parquet(f"{directory}/scored")
-    scored = spark.read.parquet(f"{directory}/scored").withColumn(
-        "score", F.col("chance").cast("double")
-    )
-    scored.select("site", "device", "advertiser", CLICKED, "chance").show(5)
-    area = BinaryClassificationEvaluator(rawPredictionCol="score", labelCol=CLICKED).evaluate(
-        scored
-    )
-    print(f"Area below the ROC curve: {area:.3f} (at least {options.min_area} is expected)")
-    print(f"The model and the scored rows are in {directory}")
-    spark.stop()
+        scored = Model(modelDir=f"{directory}/model").transform(test)
+        scored.write.mode("overwrite").parquet(f"{directory}/scored")
+        scored = spark.read.parquet(f"{directory}/scored").withColumn(
+            "score", F.col("chance").cast("double")
+        )
+        scored.select("site", "device", "advertiser", CLICKED, "chance").show(5)
+        area = BinaryClassificationEvaluator(rawPredictionCol="score", labelCol=CLICKED).evaluate(
+            scored
+        )
+        print(f"Area below the ROC curve: {area:.3f} (at least {options.min_area} is expected)")
+        print(f"The model and the scored rows are in {directory}")
     return 0 if area >= options.min_area else 1
 
 

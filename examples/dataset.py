@@ -55,24 +55,23 @@ def main():
     parser.add_argument("--epochs", type=int, default=10)
     options = parser.parse_args()
 
-    spark = spark_session.session("dataset", options.master)
-    data, unseen = (
-        spark.createDataFrame(rows, "pixels array<float>, label int").repartition(4).cache()
-        for rows in digits.load()
-    )
-    with tfos.run(spark, train, nodes=1, args=options.epochs) as cluster:
-        cluster.train(data, epochs=options.epochs)
-        predicted = cluster.inference(
-            unseen, schema="digit int, scores array<float>", keys=["label"]
-        ).cache()
-        predicted.select("label", "digit").show(5)
-        accuracy = predicted.where("digit = label").count() / predicted.count()
-    (node,) = cluster.status()
-    print(
-        f"{node.metrics['rows']:,} rows in {options.epochs} epochs and predictions, "
-        f"accuracy {node.metrics['accuracy']:.2%}, of unseen digits {accuracy:.2%}"
-    )
-    spark.stop()
+    with spark_session.session("dataset", options.master) as spark:
+        data, unseen = (
+            spark.createDataFrame(rows, "pixels array<float>, label int").repartition(4).cache()
+            for rows in digits.load()
+        )
+        with tfos.run(spark, train, nodes=1, args=options.epochs) as cluster:
+            cluster.train(data, epochs=options.epochs)
+            predicted = cluster.inference(
+                unseen, schema="digit int, scores array<float>", keys=["label"]
+            ).cache()
+            predicted.select("label", "digit").show(5)
+            accuracy = predicted.where("digit = label").count() / predicted.count()
+        (node,) = cluster.status()
+        print(
+            f"{node.metrics['rows']:,} rows in {options.epochs} epochs and predictions, "
+            f"accuracy {node.metrics['accuracy']:.2%}, of unseen digits {accuracy:.2%}"
+        )
     return 0 if accuracy > 0.9 else 1
 
 

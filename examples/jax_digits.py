@@ -47,15 +47,14 @@ def main():
     parser.add_argument("--epochs", type=int, default=12)
     options = parser.parse_args()
 
-    spark = spark_session.session("jax-digits", options.master)
-    known, _ = digits.load()
-    data = spark.createDataFrame(known, "pixels array<float>, label int").repartition(4).cache()
-    with tfos.run(spark, train, nodes=2, keras_backend="jax", args=options.epochs) as cluster:
-        cluster.train(data, epochs=options.epochs, shuffle=True)
-    accuracies = [node.metrics["accuracy"] for node in cluster.status()]
-    steps = [node.metrics["step"] for node in cluster.status()]
-    print(f"steps of the nodes: {steps}, accuracy {min(accuracies):.2%}")
-    spark.stop()
+    with spark_session.session("jax-digits", options.master) as spark:
+        known, _ = digits.load()
+        data = spark.createDataFrame(known, "pixels array<float>, label int").repartition(4).cache()
+        with tfos.run(spark, train, nodes=2, keras_backend="jax", args=options.epochs) as cluster:
+            cluster.train(data, epochs=options.epochs, shuffle=True)
+        accuracies = [node.metrics["accuracy"] for node in cluster.status()]
+        steps = [node.metrics["step"] for node in cluster.status()]
+        print(f"steps of the nodes: {steps}, accuracy {min(accuracies):.2%}")
     return 0 if min(accuracies) > 0.9 and len(set(steps)) == 1 else 1
 
 

@@ -53,39 +53,38 @@ def main():
     train_rows, test_rows = digits.load(args.mnist)
     directory = args.directory or tempfile.mkdtemp(prefix="tfos-ml-pipeline-")
 
-    spark = spark_session.session("ml_pipeline", args.master, args.nodes)
-    train, test = (
-        spark.createDataFrame(rows, "pixels array<double>, label int").select(
-            array_to_vector("pixels").alias("pixels"), "label"
+    with spark_session.session("ml_pipeline", args.master, args.nodes) as spark:
+        train, test = (
+            spark.createDataFrame(rows, "pixels array<double>, label int").select(
+                array_to_vector("pixels").alias("pixels"), "label"
+            )
+            for rows in (train_rows, test_rows)
         )
-        for rows in (train_rows, test_rows)
-    )
-    pipeline = Pipeline(
-        stages=[
-            StandardScaler(inputCol="pixels", outputCol="scaled", withMean=True),
-            tfos.ml.Estimator(
-                build=build,
-                inputMapping={"scaled": "pixels"},
-                outputMapping={"output_0": "logits"},
-                nodes=args.nodes,
-                epochs=args.epochs,
-                batchSize=32,
-                modelDir=f"{directory}/fits",
-                args={"pixels": len(train_rows[0][0])},
-            ),
-            SQLTransformer(
-                statement="SELECT *, CAST(array_position(logits, array_max(logits)) - 1 AS double) "
-                "AS prediction FROM __THIS__"
-            ),
-        ]
-    )
-    pipeline.fit(train).write().overwrite().save(f"{directory}/pipeline")
+        pipeline = Pipeline(
+            stages=[
+                StandardScaler(inputCol="pixels", outputCol="scaled", withMean=True),
+                tfos.ml.Estimator(
+                    build=build,
+                    inputMapping={"scaled": "pixels"},
+                    outputMapping={"output_0": "logits"},
+                    nodes=args.nodes,
+                    epochs=args.epochs,
+                    batchSize=32,
+                    modelDir=f"{directory}/fits",
+                    args={"pixels": len(train_rows[0][0])},
+                ),
+                SQLTransformer(
+                    statement="SELECT *, CAST(array_position(logits, array_max(logits)) - 1 AS double) "
+                    "AS prediction FROM __THIS__"
+                ),
+            ]
+        )
+        pipeline.fit(train).write().overwrite().save(f"{directory}/pipeline")
 
-    scored = PipelineModel.load(f"{directory}/pipeline").transform(test)
-    scored.select("label", "prediction", "logits").show(5)
-    accuracy = MulticlassClassificationEvaluator(metricName="accuracy").evaluate(scored)
-    print(f"Accuracy: {accuracy:.2%}. The pipeline is in {directory}/pipeline")
-    spark.stop()
+        scored = PipelineModel.load(f"{directory}/pipeline").transform(test)
+        scored.select("label", "prediction", "logits").show(5)
+        accuracy = MulticlassClassificationEvaluator(metricName="accuracy").evaluate(scored)
+        print(f"Accuracy: {accuracy:.2%}. The pipeline is in {directory}/pipeline")
     return 0 if accuracy >= args.min_accuracy else 1
 
 

@@ -48,9 +48,8 @@ def main():
     args = parser.parse_args()
     args.train_rows, args.test_rows = digits.load()
 
-    spark = spark_session.session("parameter_search", args.master, args.instances)
-    found = TFParallel.run(spark.sparkContext, search, args, args.instances)
-    spark.stop()
+    with spark_session.session("parameter_search", args.master, args.instances) as spark:
+        found = TFParallel.run(spark.sparkContext, search, args, args.instances)
     accuracies = {rate: share for of_instance in found for rate, share in of_instance.items()}
     for rate, share in sorted(accuracies.items()):
         print(f"learning rate {rate:<8g} recognises {share:.2%}")

@@ -42,19 +42,22 @@ def main():
     parser.add_argument("--epochs", type=int, default=3)
     options = parser.parse_args()
 
-    spark = spark_session.session("quickstart", options.master)
-    data = spark.range(options.rows, numPartitions=4).selectExpr("rand(1) AS x1", "rand(2) AS x2")
-    data = data.selectExpr("x1", "x2", "{} * x1 + {} * x2 + {} AS y".format(*TRUTH)).cache()
-    with tfos.run(spark, train, nodes=2, args={"batch_size": 32, "learning_rate": 0.05}) as cluster:
-        cluster.train(data, epochs=options.epochs)
-    for node in cluster.status():
-        learned = node.metrics
-        print(
-            "node {}: y = {:.2f} x1 + {:.2f} x2 + {:.2f}".format(
-                node.node_id, learned["w1"], learned["w2"], learned["b"]
-            )
+    with spark_session.session("quickstart", options.master) as spark:
+        data = spark.range(options.rows, numPartitions=4).selectExpr(
+            "rand(1) AS x1", "rand(2) AS x2"
         )
-    spark.stop()
+        data = data.selectExpr("x1", "x2", "{} * x1 + {} * x2 + {} AS y".format(*TRUTH)).cache()
+        with tfos.run(
+            spark, train, nodes=2, args={"batch_size": 32, "learning_rate": 0.05}
+        ) as cluster:
+            cluster.train(data, epochs=options.epochs)
+        for node in cluster.status():
+            learned = node.metrics
+            print(
+                "node {}: y = {:.2f} x1 + {:.2f} x2 + {:.2f}".format(
+                    node.node_id, learned["w1"], learned["w2"], learned["b"]
+                )
+            )
 
 
 if __name__ == "__main__":

@@ -111,12 +111,13 @@ def main():
     train_rows, test_rows = digits.load(args.mnist)
     args.pixels = len(train_rows[0][0])
 
-    spark = spark_session.session("restart", args.master)
-    rows = (
-        spark.createDataFrame(train_rows, "pixels array<float>, label int").repartition(4).cache()
-    )
-    clusters = run(spark, args, rows)
-    spark.stop()
+    with spark_session.session("restart", args.master) as spark:
+        rows = (
+            spark.createDataFrame(train_rows, "pixels array<float>, label int")
+            .repartition(4)
+            .cache()
+        )
+        clusters = run(spark, args, rows)
 
     import numpy as np
 

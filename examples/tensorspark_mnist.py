@@ -39,44 +39,45 @@ def main():
     training, test = map(in_two_columns, digits.load(options.mnist))
     # The digits are few: several passes over them are one epoch.
     training = training * max(1, 20000 // len(training))
-    spark = spark_session.session("tensorspark_mnist", options.master)
-    sc = spark.sparkContext
-    image_label_rdd = sc.parallelize(training, options.partitions).cache()
+    with spark_session.session("tensorspark_mnist", options.master) as spark:
+        sc = spark.sparkContext
+        image_label_rdd = sc.parallelize(training, options.partitions).cache()
 
-    x = tf.placeholder(tf.float32, [None, len(training[0][0])])
-    W = tf.Variable(tf.zeros([len(training[0][0]), 10]))
-    b = tf.Variable(tf.zeros([10]))
-    y = tf.nn.softmax(tf.matmul(x, W) + b)
-    y_ = tf.placeholder(tf.float32, [None, 10])
-    cross_entropy = tf.reduce_mean(-tf.reduce_sum(y_ * tf.log(y + 1e-10), reduction_indices=[1]))
-    train_step = tf.train.GradientDescentOptimizer(0.5).minimize(cross_entropy)
-    sess = tf.Session()
-    sess.run(tf.global_variables_initializer())
-
-    feed_name_list = [x.name, y_.name]
-    param_list = [W, b]
-    spark_sess = sps.SparkSession(
-        sc,
-        sess,
-        user="somebody",
-        name="spark_mnist",
-        server_host="localhost",
-        server_port=options.port,
-        sync_interval=100,
-        batch_size=100,
-    )
-    for _ in range(options.epochs):
-        spark_sess.run(
-            train_step,
-            feed_rdd=image_label_rdd,
-            feed_name_list=feed_name_list,
-            param_list=param_list,
-            weight_combiner=comb.DeltaWeightCombiner(),
-            shuffle_within_partition=True,
-            server_reusable=True,
+        x = tf.placeholder(tf.float32, [None, len(training[0][0])])
+        W = tf.Variable(tf.zeros([len(training[0][0]), 10]))
+        b = tf.Variable(tf.zeros([10]))
+        y = tf.nn.softmax(tf.matmul(x, W) + b)
+        y_ = tf.placeholder(tf.float32, [None, 10])
+        cross_entropy = tf.reduce_mean(
+            -tf.reduce_sum(y_ * tf.log(y + 1e-10), reduction_indices=[1])
         )
-    spark_sess.close()
-    spark.stop()
+        train_step = tf.train.GradientDescentOptimizer(0.5).minimize(cross_entropy)
+        sess = tf.Session()
+        sess.run(tf.global_variables_initializer())
+
+        feed_name_list = [x.name, y_.name]
+        param_list = [W, b]
+        spark_sess = sps.SparkSession(
+            sc,
+            sess,
+            user="somebody",
+            name="spark_mnist",
+            server_host="localhost",
+            server_port=options.port,
+            sync_interval=100,
+            batch_size=100,
+        )
+        for _ in range(options.epochs):
+            spark_sess.run(
+                train_step,
+                feed_rdd=image_label_rdd,
+                feed_name_list=feed_name_list,
+                param_list=param_list,
+                weight_combiner=comb.DeltaWeightCombiner(),
+                shuffle_within_partition=True,
+                server_reusable=True,
+            )
+        spark_sess.close()
 
     correct_prediction = tf.equal(tf.argmax(y, 1), tf.argmax(y_, 1))
     accuracy = tf.reduce_mean(tf.cast(correct_prediction, tf.float32))

@@ -114,23 +114,22 @@ def main():
     words.adapt([line for line, _ in known])
     arguments = {"epochs": options.epochs, "vocabulary": words.get_vocabulary()}
 
-    spark = spark_session.session("text", options.master)
-    known, unknown = (
-        spark.createDataFrame(rows, "line string, is_english int").repartition(4).cache()
-        for rows in (known, unknown)
-    )
-    with tfos.run(spark, train, nodes=2, args=arguments) as cluster:
-        cluster.train(known, epochs=options.epochs)
-        # What is a key is carried through, not fed.
-        answers = cluster.inference(
-            unknown.withColumn("text", unknown.line),
-            schema="english float",
-            keys=["text", "is_english"],
-        ).cache()
-        answers.orderBy("text").show(8, truncate=60)
-        accuracy = answers.where("is_english = int(english > 0.5)").count() / answers.count()
-    print(f"Accuracy: {accuracy:.2%} (at least {options.min_accuracy:.0%} is expected)")
-    spark.stop()
+    with spark_session.session("text", options.master) as spark:
+        known, unknown = (
+            spark.createDataFrame(rows, "line string, is_english int").repartition(4).cache()
+            for rows in (known, unknown)
+        )
+        with tfos.run(spark, train, nodes=2, args=arguments) as cluster:
+            cluster.train(known, epochs=options.epochs)
+            # What is a key is carried through, not fed.
+            answers = cluster.inference(
+                unknown.withColumn("text", unknown.line),
+                schema="english float",
+                keys=["text", "is_english"],
+            ).cache()
+            answers.orderBy("text").show(8, truncate=60)
+            accuracy = answers.where("is_english = int(english > 0.5)").count() / answers.count()
+        print(f"Accuracy: {accuracy:.2%} (at least {options.min_accuracy:.0%} is expected)")
     return 0 if accuracy >= options.min_accuracy else 1
 
 

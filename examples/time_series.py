@@ -80,27 +80,26 @@ def main():
     options = parser.parse_args()
     directory = tempfile.mkdtemp(prefix="tfos-time-series-")
 
-    spark = spark_session.session("time_series", options.master)
-    # A shuffle of Spark makes 200 partitions. So few rows are fed faster in four.
-    rows = windows(make_series(spark, options.days)).coalesce(4).cache()
-    end = int(options.days * 24 * 0.8)
-    # Train on the past, or the model would have seen the values that it is to forecast.
-    training, test = rows.where(F.col("hour") < end), rows.where(F.col("hour") >= end)
+    with spark_session.session("time_series", options.master) as spark:
+        # A shuffle of Spark makes 200 partitions. So few rows are fed faster in four.
+        rows = windows(make_series(spark, options.days)).coalesce(4).cache()
+        end = int(options.days * 24 * 0.8)
+        # Train on the past, or the model would have seen the values that it is to forecast.
+        training, test = rows.where(F.col("hour") < end), rows.where(F.col("hour") >= end)
 
-    arguments = {"epochs": options.epochs, "model": f"{directory}/model"}
-    with tfos.run(spark, train, nodes=2, args=arguments) as cluster:
-        # Windows of one sensor follow each other; the order is shuffled for each epoch.
-        cluster.train(training.select("past", "value"), epochs=options.epochs, shuffle=True)
+        arguments = {"epochs": options.epochs, "model": f"{directory}/model"}
+        with tfos.run(spark, train, nodes=2, args=arguments) as cluster:
+            # Windows of one sensor follow each other; the order is shuffled for each epoch.
+            cluster.train(training.select("past", "value"), epochs=options.epochs, shuffle=True)
 
-    model = Model(modelDir=f"{directory}/model", outputMapping={"output_0": "forecast"})
-    scored = model.transform(test)
-    scored.select("sensor", "hour", "value", "forecast").show(5)
-    mean, yesterday = scored.select(
-        F.mean(F.abs(F.col("forecast") - F.col("value"))),
-        F.mean(F.abs(F.element_at("past", HOURS - 24 + 1) - F.col("value"))),
-    ).first()
-    print(f"Mean error of the forecast: {mean:.3f}; of the value a day before: {yesterday:.3f}")
-    spark.stop()
+        model = Model(modelDir=f"{directory}/model", outputMapping={"output_0": "forecast"})
+        scored = model.transform(test)
+        scored.select("sensor", "hour", "value", "forecast").show(5)
+        mean, yesterday = scored.select(
+            F.mean(F.abs(F.col("forecast") - F.col("value"))),
+            F.mean(F.abs(F.element_at("past", HOURS - 24 + 1) - F.col("value"))),
+        ).first()
+        print(f"Mean error of the forecast: {mean:.3f}; of the value a day before: {yesterday:.3f}")
     return 0 if mean < yesterday else 1
 
 

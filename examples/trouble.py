@@ -90,10 +90,9 @@ def main():
     parser.add_argument("trouble", choices=TROUBLES)
     parser.add_argument("--epochs", type=int, default=1000)
     args = parser.parse_args()
-    spark = spark_session.session("trouble", args.master)
-    with tfos.run(spark, train, nodes=2, args=args) as cluster:
-        cluster.train(rows(spark, args.trouble), epochs=args.epochs)
-    spark.stop()
+    with spark_session.session("trouble", args.master) as spark:
+        with tfos.run(spark, train, nodes=2, args=args) as cluster:
+            cluster.train(rows(spark, args.trouble), epochs=args.epochs)
 
 
 if __name__ == "__main__":

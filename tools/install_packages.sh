@@ -66,7 +66,10 @@ if ((EUID != 0)); then
   fi
   as_root=(sudo)
 fi
+# Another apt may be at work, such as the nightly upgrades.
+lock_seconds=300
 echo "Installing: ${missing[*]}"
+echo "If another program holds the lock of dpkg, this waits up to $lock_seconds s for it."
 "${as_root[@]}" apt-get update -qq
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-  apt-get install -y --no-install-recommends "${missing[@]}"
+  apt-get -o "DPkg::Lock::Timeout=$lock_seconds" install -y --no-install-recommends "${missing[@]}"

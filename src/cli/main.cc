@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <string>
 #include <vector>
 
 #include "cli/agent_command.h"
@@ -16,12 +17,20 @@ namespace {
 /// The exit code for a wrong command line, as shells and Python's argparse have it.
 constexpr int kUsageError = 2;
 
+/// "tfos stack: NODE is required".
+std::string FailureMessage(const CLI::App* app, const CLI::Error& error) {
+  std::string text = app->get_name();
+  for (const CLI::App* command : app->get_subcommands()) text += ' ' + command->get_name();
+  return text + ": " + CLI::FailureMessage::simple(app, error);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("tfos: TensorFlow clusters on Spark", "tfos");
   app.set_version_flag("--version", TFOS_VERSION);
   app.require_subcommand(1);
+  app.failure_message(FailureMessage);
   int exit_code = 0;
   tfos::cli::AddAgentCommand(app, exit_code);
   tfos::cli::AddCoordinatorCommand(app, exit_code);
@@ -29,6 +38,7 @@ int main(int argc, char** argv) {
   tfos::cli::AddLogsCommand(app, exit_code);
   tfos::cli::AddParameterServerCommand(app, exit_code);
   tfos::cli::AddProfileCommand(app, exit_code);
+  tfos::cli::AddReportCommand(app, exit_code);
   tfos::cli::AddStackCommand(app, exit_code);
   tfos::cli::AddStatusCommand(app, exit_code);
   tfos::cli::AddStopCommand(app, exit_code);

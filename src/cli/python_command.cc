@@ -19,7 +19,6 @@ constexpr PythonCommand kCommands[] = {
     {"completion", "tfos.cli.completion", "Print what completes command lines of tfos in a shell"},
     {"infer", "tfos.cli.infer", "Run the rows of files through a SavedModel"},
     {"records", "tfos.cli.records", "Show, check, index and convert TFRecord files"},
-    {"report", "tfos.cli.report", "Write the page of a running cluster as one HTML file"},
     {"submit", "tfos.cli.submit", "Run a program on a cluster: spark-submit with what tfos needs"},
     {"tensorboard", "tfos.node.tensorboard", "Run TensorBoard over a directory, here or on HDFS"},
 };

@@ -84,6 +84,11 @@ def with_links(text: str, place: str) -> tuple[str, set[str]]:
     return _LINK.sub(moved, _COMMENT.sub("", text)), sources
 
 
+def is_prose(path: str) -> bool:
+    """Whether a file or folder of the repository has a text that is written to be read."""
+    return path.endswith(".md") or (ROOT / path / "README.md").exists()
+
+
 def page_of_source(path: str) -> str:
     """The page of a file or folder of the repository."""
     source = ROOT / path
@@ -127,6 +132,12 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """The page's text as the site shows it."""
-    text, _ = with_links(markdown, page.file.src_uri)
+    """The page's text as the site shows it. The search leaves out code, which has the words of the
+    pages more often than these."""
+    place = page.file.src_uri
+    if place.startswith(f"{SOURCES}/"):
+        path = place.removeprefix(f"{SOURCES}/").removesuffix(".md").removesuffix("/index")
+        if not is_prose(path):
+            page.meta["search"] = {"exclude": True}
+    text, _ = with_links(markdown, place)
     return text

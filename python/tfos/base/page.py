@@ -10,7 +10,6 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 from tfos.base.network import host_and_port
 from tfos.errors import BadInputError, TfosError
@@ -38,18 +37,6 @@ class PageLink:
     def of(cls, address: str, port: int, key: str) -> PageLink:
         """The page of the coordinator at this address."""
         return cls(f"http://{host_and_port(address, port)}/", key)
-
-    @classmethod
-    def parse(cls, link: str) -> PageLink:
-        """Reads the link of the driver. Raises :class:`BadInputError` for anything else."""
-        parts = urlsplit(link.strip())
-        key = parse_qs(parts.fragment).get("key", [""])[0]
-        if parts.scheme not in ("http", "https") or not parts.netloc or not key:
-            raise BadInputError(
-                "this is not a link to a cluster's page: expected http://HOST:PORT/#key=KEY, as "
-                "the driver prints it when the cluster starts"
-            )
-        return cls(f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/", key)
 
     def __str__(self) -> str:
         # Browsers keep what follows the `#` to themselves, so no server's log has the key.

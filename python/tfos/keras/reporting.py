@@ -65,6 +65,9 @@ class Reporting(Callback):
     How many steps an epoch has Keras knows at the beginning, or this learns it of the epochs before
     (the last of them, as they may differ).
 
+    If the feed has ended, Keras runs through its other epochs without a batch. These report
+    nothing, so the numbers of the last batch stay.
+
     Owner and lifetime: one ``fit``. Threads: any, as Keras may call it from others than the one
     that trains.
     """
@@ -86,23 +89,28 @@ class Reporting(Callback):
         self._of_epoch = 0  # steps that it has had
         self._steps: int | None = None  # of an epoch
         self._last = -math.inf
+        self._begins = False  # with its first epoch
         self._waits_for_first = False
         self._has_trained = False  # on a batch of the epoch
         self.model: Any = None
         self.params: Any = None
 
     def on_train_begin(self, logs: Any = None) -> None:
-        self._waits_for_first = True
+        self._begins = self._waits_for_first = True
         self._steps = (self.params or {}).get("steps")
         self._say(_FIRST_STEP)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         with self._lock:
             self._epoch, self._of_epoch, self._has_trained = epoch, 0, False
-        self._tell({}, now=True)
+            begins, self._begins = self._begins, False
+        # Others are told of with their first batch, which they may never get.
+        if begins:
+            self._tell({}, now=True)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         with self._lock:
+            first_of_epoch = self._of_epoch == 0
             # With steps_per_execution one call is several steps. Calls may overtake each other.
             taken = max(0, batch + 1 - self._of_epoch)
             self._of_epoch += taken
@@ -113,16 +121,24 @@ class Reporting(Callback):
         self._count.add(taken)
         if first:
             self._say("")
-        self._tell(known, now=first)
+        self._tell(known, now=first_of_epoch)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         with self._lock:
-            self._steps = self._of_epoch or self._steps
-            self._epoch, self._of_epoch = epoch + 1, 0
+            # Batches that are read past count: the others have trained on them.
+            if self._of_epoch == 0:
+                return
+            self._steps = self._of_epoch
             known = logs if self._has_trained else {}
         self._tell(known, now=True)
 
     def on_train_end(self, logs: Any = None) -> None:
+        with self._lock:
+            epochs = (self.params or {}).get("epochs") or 0
+            # A callback of the program may end it early, but not a feed that has ended.
+            meant = self._epoch + 1 >= epochs or getattr(self.model, "stop_training", False)
+            if self._of_epoch == 0 or not meant:
+                return
         self._tell({}, now=True, ended=True)
 
     def end(self, returned: bool) -> None:
@@ -140,7 +156,7 @@ class Reporting(Callback):
                 within = min(1.0, self._of_epoch / self._steps)
                 done = min(1.0, (self._epoch + within) / epochs)
             if ended:
-                done = 1.0  # Maybe early, by a callback of the program.
+                done = 1.0
             # What is left out keeps the value that it had, in a ``fit`` before perhaps.
             told = {"step": self._count.add(0), "progress": _UNKNOWN if done is None else done}
             if epochs:

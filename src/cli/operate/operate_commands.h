@@ -11,6 +11,7 @@ void AddStatusCommand(CLI::App& app, int& exit_code);
 void AddTopCommand(CLI::App& app, int& exit_code);
 void AddLogsCommand(CLI::App& app, int& exit_code);
 void AddProfileCommand(CLI::App& app, int& exit_code);
+void AddReportCommand(CLI::App& app, int& exit_code);
 void AddStackCommand(CLI::App& app, int& exit_code);
 void AddStopCommand(CLI::App& app, int& exit_code);
 

@@ -1,26 +1,21 @@
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <variant>
 
 #include "base/format.h"
-#include "base/process/unique_fd.h"
 #include "base/profile/stack_profile.h"
 #include "base/time/deadline.h"
 #include "cli/operate/cluster_access.h"
 #include "cli/operate/cluster_view.h"
 #include "cli/operate/operate_commands.h"
+#include "cli/operate/output_file.h"
 #include "cli/operate/profile_report.h"
 #include "control/messages/agent_messages.h"
 #include "control/messages/parts/message_text.h"
@@ -64,45 +59,6 @@ class Interruptible {
 
  private:
   struct sigaction before_ {};
-};
-
-/// A file that appears under its name once it is whole.
-class OutputFile {
- public:
-  /// Bad input where it can't be written.
-  static Result<OutputFile> Open(const std::string& path) {
-    OutputFile file(path);
-    file.fd_.Reset(::open(file.part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    if (file.fd_.valid()) return file;
-    return Status(ErrorKind::kBadInput,
-                  Status::FromErrno(errno, fmt::format("write {}", file.part_)).ToString());
-  }
-  ~OutputFile() {
-    if (fd_.valid()) ::unlink(part_.c_str());
-  }
-  OutputFile(OutputFile&&) = default;
-  OutputFile& operator=(OutputFile&&) = delete;
-
-  Status Write(std::string_view text) {
-    while (!text.empty()) {
-      const ssize_t written = ::write(fd_.get(), text.data(), text.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return Status::FromErrno(errno, fmt::format("write {}", part_));
-      text.remove_prefix(static_cast<std::size_t>(written));
-    }
-    if (::rename(part_.c_str(), path_.c_str()) != 0) {
-      return Status::FromErrno(errno, fmt::format("write {}", path_));
-    }
-    fd_.Reset();
-    return Status::Ok();
-  }
-
- private:
-  explicit OutputFile(const std::string& path) : path_(path), part_(path + ".part") {}
-
-  std::string path_;
-  std::string part_;
-  UniqueFd fd_;  ///< Invalid when all is written.
 };
 
 /// `query` says of which node, and for whom.

@@ -25,6 +25,8 @@ constexpr std::string_view kTracing = "tracing (making a graph of Python)";
 constexpr std::size_t kMostRows = 10;
 /// Below it a share is not worth a row.
 constexpr double kLeastShare = 0.001;
+/// From this share on, a node mostly waits.
+constexpr double kMostly = 0.5;
 
 struct Part {
   std::string_view in_path;
@@ -161,6 +163,22 @@ std::string Head(const StackProfile& profile, std::string_view node) {
   return text + '\n';
 }
 
+/// What the stacks can't show, as graphs do it: most of the time goes to waiting for others. Empty
+/// where it does not.
+std::string Verdict(const StackProfile& profile) {
+  for (const auto& [name, what] : {std::pair("feed_node_wait_seconds", "rows"),
+                                   std::pair("collective_wait_seconds", "other nodes")}) {
+    const auto counter = profile.counters.find(name);
+    if (counter == profile.counters.end() || profile.elapsed_us <= 0) continue;
+    const double share = counter->second * 1e6 / static_cast<double>(profile.elapsed_us);
+    if (share < kMostly) continue;
+    // Threads may wait side by side.
+    return fmt::format("It mostly waits for {}: {:.0f} % of the time.\n", what,
+                       100 * std::min(share, 1.0));
+  }
+  return "";
+}
+
 std::string Counted(const StackProfile& profile) {
   Table table(profile, "What the node has counted, on all its threads", Table::Of::kAllThreads);
   for (const auto& [name, what] :
@@ -215,7 +233,8 @@ std::string ProfileTables(const StackProfile& profile, std::string_view node) {
   Table program(profile, "Functions of the program on its main thread, with what they call",
                 Table::Of::kOneThread);
   for (const auto& [function, seconds] : Largest(named)) program.Add(seconds, function);
-  return Head(profile, node) + where.Text() + Counted(profile) + CpuTime(profile) + program.Text();
+  return Head(profile, node) + Verdict(profile) + where.Text() + Counted(profile) +
+         CpuTime(profile) + program.Text();
 }
 
 std::string SpeedscopeFile(const StackProfile& profile, std::string_view node) {

@@ -11,7 +11,8 @@ namespace tfos::cli {
 // What a profile of a node says. Threads: pure functions. Errors: none; any profile that could be
 // read is described.
 
-/// Tables for people: where the node's main thread was, what the node has counted, the CPU time of
+/// For people: a line that says whether the node mostly waits for rows or for other nodes. Then
+/// tables: where the node's main thread was, what the node has counted, the CPU time of
 /// its threads, and the functions of its program.
 std::string ProfileTables(const StackProfile& profile, std::string_view node);
 

@@ -81,6 +81,18 @@ TEST_F(ProfileReportTest, WhatIsDoneIsToldByTheCodeThatCalls) {
             HasSubstr(" 150.0 %      375.0 ms a step  tf_Compute\n")));
 }
 
+TEST_F(ProfileReportTest, ANodeThatMostlyWaitsIsSaidToBeforeAllTables) {
+  Add("MainThread", {main_, fit_, execute_}, 1'000'000);
+  builder_.profile().counters = {{"feed_node_wait_seconds", 0.49},
+                                 {"collective_wait_seconds", 0.4}};
+  EXPECT_THAT(Tables(), Not(HasSubstr("mostly")));
+  builder_.profile().counters["feed_node_wait_seconds"] = 0.97;
+  const std::string tables = Tables();
+  EXPECT_THAT(tables, HasSubstr("\nIt mostly waits for rows: 97 % of the time.\n\nWhere"));
+  builder_.profile().counters = {{"collective_wait_seconds", 1.7}};
+  EXPECT_THAT(Tables(), HasSubstr("It mostly waits for other nodes: 100 % of the time.\n"));
+}
+
 TEST_F(ProfileReportTest, TheProgramsFunctionsHaveWhatTheyCall) {
   Add("MainThread", {main_, hot_, Library("dot", "/numpy/core.py")}, 200'000);
   Frame elsewhere = hot_;

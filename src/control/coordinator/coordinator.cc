@@ -336,8 +336,7 @@ class Coordinator final : public ControlService {
                              formed.nodes.size() - static_cast<std::size_t>(missing), missing);
                    },
                    [&](const ClusterFailed& failed) {
-                     LogError("failed: {}: {}", failed.failure.report.step,
-                              failed.failure.report.message);
+                     LogFailure(failed.failure);
                      pages_.TellFailure();
                    },
                    [&](const Finished&) {
@@ -362,6 +361,16 @@ class Coordinator final : public ControlService {
   static void LogNode(const NodeInfo& node) {
     LogInfo("node={} role={}:{} host={}: {}{}{}", node.node_id, node.job_name, node.task_index,
             node.host, NodeStateName(node.state), node.detail.empty() ? "" : ", ", node.detail);
+  }
+
+  static void LogFailure(const Failure& failure) {
+    const FailureReport& report = failure.report;
+    if (failure.node_id < 0) {
+      LogError("failed: {}: {}", report.step, report.message);
+    } else {
+      LogError("{}:{} failed to {}: {}", failure.job_name, failure.task_index, report.step,
+               report.message);
+    }
   }
 
   template <typename Message>

@@ -73,9 +73,33 @@ def test_steps_that_keras_does_not_know_are_known_after_the_first_epoch(package,
     endless = tf.data.Dataset.from_generator(batches, output_signature=shapes)
     model_of(package).fit(endless, epochs=2, verbose=0)
     of_first = [report["progress"] for report in sink.reports if report["epoch"] == 1]
-    assert set(of_first) == {"unknown"}
+    assert set(of_first[:-1]) == {"unknown"} and of_first[-1] == 0.5
     of_second = [report["progress"] for report in sink.reports if report["epoch"] == 2]
-    assert of_second[0] == 0.5 and of_second[-1] == 1.0 and "unknown" not in of_second
+    assert of_second[0] == pytest.approx(2 / 3) and of_second[-1] == 1.0
+
+
+@pytest.mark.parametrize("last", [0, 2], ids=["between epochs", "within one"])
+def test_epochs_after_the_end_of_the_feed_report_nothing(package, sink, last):
+    import tensorflow as tf
+
+    of_epochs = [3, 3, last]
+
+    def batches():
+        for _ in range(of_epochs.pop(0) if of_epochs else 0):
+            yield ROWS[0][:4], ROWS[1][:4]
+
+    shapes = (tf.TensorSpec((None, 2)), tf.TensorSpec((None, 1)))
+    fed = tf.data.Dataset.from_generator(batches, output_signature=shapes)
+    early = package.callbacks.EarlyStopping("loss", patience=2)
+    model = model_of(package)
+    model.fit(fed, epochs=9, callbacks=[early], verbose=0)
+    assert sink.reports[-1]["epoch"] == (3 if last else 2)
+    assert sink.reports[-1]["step"] == 6 + last
+    shares = [share for share in sink.of("progress") if share != "unknown"]
+    assert shares and max(shares) < 0.5, "it is not done"
+    assert all(report["loss"] > 0 for report in sink.reports[1:])
+    model.fit(*ROWS, batch_size=4, verbose=0)
+    assert sink.reports[-1]["progress"] == 1.0
 
 
 def test_it_is_one_more_callback_however_the_others_are_given(package, sink):

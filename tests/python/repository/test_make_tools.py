@@ -94,7 +94,12 @@ def test_missing_packages_are_installed_and_no_others(tmp_path):
     )
     done = run("bash", "tools/install_packages.sh", "build", env=environment)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1].endswith("--no-install-recommends cmake")
+    *_, update, install = done.stdout.splitlines()
+    assert update.startswith("apt-get update")
+    # It waits while another apt holds the lock, and has said so.
+    assert install.startswith("apt-get -o DPkg::Lock::Timeout=300 install ")
+    assert install.endswith("--no-install-recommends cmake")
+    assert "holds the lock of dpkg, this waits up to 300 s for it" in done.stdout
 
 
 def test_nothing_is_done_when_nothing_is_missing(tmp_path):
@@ -119,3 +124,9 @@ def test_a_wheel_that_is_not_there_is_named_before_anything_is_made(tmp_path):
     done = run("make", "demo", f"WHEEL={tmp_path}/missing.whl")
     assert done.returncode == 2 and done.stdout == ""
     assert f"WHEEL={tmp_path}/missing.whl: there is no such file; `make dist`" in done.stderr
+
+
+def test_a_build_ends_with_the_next_step():
+    done = run("make", "--dry-run", "build")
+    assert done.returncode == 0, done.stderr
+    assert ". .venv/bin/activate" in done.stdout.splitlines()[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import re
@@ -102,6 +103,28 @@ def test_the_search_works_from_files(site):
 
         wait_for(lambda: "settings.html" in found(), lambda: f"{found()} {complaints(driver)}")
         assert not complaints(driver)
+
+
+def test_the_search_finds_pages_and_no_code(site):
+    index = json.loads((site / "search/search_index.json").read_text())
+    found = {entry["location"].partition("#")[0] for entry in index["docs"]}
+    assert {"diagnosis.html", "settings.html", "formats/feed-protocol.html"} <= found
+    assert {place for place in found if place.startswith("source/")} == {
+        "source/examples/index.html",
+        "source/examples/emr/index.html",
+        "source/examples/standalone/index.html",
+    }
+
+
+def test_the_head_of_a_table_is_shown_if_it_has_words(site):
+    with browser() as driver:
+        driver.get((site / "jvm.html").as_uri())
+        heads = driver.execute_script(
+            "return [...document.querySelectorAll('thead')]"
+            ".map(head => [head.textContent.trim() !== '', head.offsetHeight > 0])"
+        )
+    assert [True, True] in heads and [False, False] in heads
+    assert all(words == shown for words, shown in heads)
 
 
 def test_the_command_says_where_the_site_is():

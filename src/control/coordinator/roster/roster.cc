@@ -201,8 +201,8 @@ Effects Roster::Fail(int node_id, const FailureReport& report, TimePoint now) {
     }
     return effects;
   }
-  if (!Become(*node, NodeState::kFailed, fmt::format("{}: {}", told.step, told.message), now,
-              effects)) {
+  if (!Become(*node, NodeState::kFailed, fmt::format("could not {}: {}", told.step, told.message),
+              now, effects)) {
     return effects;
   }
   Spread(FailureOf(node->info, told),

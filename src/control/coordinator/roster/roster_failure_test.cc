@@ -94,6 +94,7 @@ TEST_F(RosterTest, TheFirstFailureWinsAndEveryoneElseIsToldWhy) {
               ElementsAre("driver node 1 failed"));
   EXPECT_EQ(roster_.failure()->report.message, "ValueError: seven");
   EXPECT_EQ(roster_.failure()->host, "h2");
+  EXPECT_EQ(roster_.Nodes(clock_.Now())[2].detail, "could not run map_fun: ValueError: seven");
 }
 
 TEST_F(RosterTest, WhatEndsBecauseAnotherFailedIsStoppedAndNotDone) {

@@ -42,7 +42,7 @@ def test_the_only_cluster_is_found(folder):
     assert "no cluster of yours runs on this host" in none.stderr
 
 
-@pytest.mark.parametrize("command", ["status", "top", "stop"])
+@pytest.mark.parametrize("command", ["status", "top", "report", "stop"])
 def test_several_clusters_are_listed(command):
     with SimulatedCluster(1) as one, SimulatedCluster(1) as two:
         listed = tfos(command)
@@ -183,12 +183,14 @@ def test_top_paints_over_itself_on_a_terminal(ctrl_c):
     assert [int(lines) for lines in up[:2]] == [first.count(b"\n"), second.count(b"\n")]
 
 
-@pytest.mark.parametrize("command", ["status", "top", "logs", "stack", "stop"])
+@pytest.mark.parametrize("command", ["status", "top", "logs", "stack", "report", "stop"])
 def test_a_wrong_command_line_is_a_matter_of_usage(command):
     assert tfos(command, "--frob").returncode == USAGE
     assert "--link" in tfos(command, "--help").stdout
     if command in ("logs", "stack"):
-        assert tfos(command).returncode == USAGE, "a node is needed"
+        without_node = tfos(command)
+        assert without_node.returncode == USAGE
+        assert without_node.stderr.startswith(f"tfos {command}: NODE is required")
 
 
 def test_a_node_that_is_not_there_is_named():

@@ -35,7 +35,7 @@ def test_the_driver_prints_the_link_and_keeps_the_last_report(spark, tmp_path, c
 
     with tfos.run(spark, learn, nodes=2, heartbeat_interval=0.1) as cluster:
         assert f"page | {cluster.page_url}" in capsys.readouterr().err
-        assert PageLink.parse(cluster.page_url).base_url.endswith("/")
+        assert cluster.page_url.partition("#")[0].endswith("/")
         cluster.train(spark.sparkContext.parallelize(range(1000), 2), epochs=2)
         wait_for(
             lambda: all(

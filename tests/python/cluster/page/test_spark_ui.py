@@ -166,8 +166,14 @@ def test_a_session_shows_how_a_cluster_has_ended(runs):
 
 def test_a_session_shows_a_failure_and_its_text_as_text(runs):
     assert items(runs.failed)["State"] == "failed"
-    assert "<pre>ValueError: &lt;b&gt;no&lt;/b&gt; &amp; such column</pre>" in runs.failed
+    message = "ValueError: &lt;b&gt;no&lt;/b&gt; &amp; such column"
+    assert f"<pre>{message}</pre>" in runs.failed
+    assert runs.failed.count(message) == 1, "nodes do not repeat it"
     assert "<b>no</b>" not in runs.failed
+    told = re.search(r"<h4>Failure</h4><p><strong>(.*?)</strong>", runs.failed)[1]
+    assert re.fullmatch(r"worker:[01] on \S+ failed to run .+", told)
+    assert {cells[3] for cells in rows(runs.failed)} <= {"failed", "stopped"}
+    assert "Last update" in items(runs.failed)
     assert "Clusters (2)" in runs.failed
     assert f'href="?id={runs.trained.cluster_id}"' in runs.failed
     assert items(runs.of_first)["State"] == "ended"

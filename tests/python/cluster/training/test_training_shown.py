@@ -72,18 +72,18 @@ def test_all_places_say_how_far_a_training_is(spark, tmp_path, capsys, leftovers
         cluster.train(rows, epochs=3, cache="memory")
         wait_for_detail(cluster, "first step (tracing)")
         (tmp_path / "first step").touch()
-        status = wait_for(
-            lambda: (
-                found
-                if (found := fetch(cluster, "v1/status"))["progress"].get("epoch") == 2
-                else None
-            ),
-            "the second epoch",
-        )
-        progress = status["progress"]
+        third = pytest.approx(1 / 3)
+
+        def after_first_epoch():
+            found = fetch(cluster, "v1/status")
+            told = [metrics.get("progress") for metrics in found["metrics"].values()]
+            return found if told == [third] * 2 else None
+
+        progress = wait_for(after_first_epoch, "the end of the first epoch")["progress"]
         assert progress["epochs"] == 3 and progress["step"] > 0 and progress["loss"] > 0
-        assert progress["done"] == pytest.approx(1 / 3)
-        beginning = f"epoch 2 of 3, step {progress['step']}, 33 %"
+        assert progress["done"] == third
+        # The second epoch is told of with its first step.
+        beginning = f"epoch 1 of 3, step {progress['step']}, 33 %"
         assert progress["text"].startswith(beginning)
         shown = json.loads(run_tfos("status", "--json").stdout)["progress"]
         assert [shown[name] for name in ("epoch", "step", "done", "loss")] == [

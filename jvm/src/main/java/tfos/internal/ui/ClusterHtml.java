@@ -23,6 +23,9 @@ final class ClusterHtml {
     "Cluster", "State", "Started", "Duration", "Nodes", "Training"
   };
 
+  /** So many characters of a failure's message tell it from other texts. */
+  private static final int COMPARED = 500;
+
   private ClusterHtml() {}
 
   /**
@@ -63,7 +66,7 @@ final class ClusterHtml {
         .append("<ul class=\"list-unstyled\">")
         .append(item("State", state(cluster, live)))
         .append(item("Started", Html.moment(cluster.path("began_ms").asLong())))
-        .append(item("Last word", Html.moment(cluster.path("time_ms").asLong())
+        .append(item("Last update", Html.moment(cluster.path("time_ms").asLong())
             + " (after " + duration(cluster) + ")"))
         .append(item("Training", Html.text(progress.path("text"))))
         .append(item("Epoch", of(progress.path("epoch"), progress.path("epochs"))))
@@ -75,7 +78,7 @@ final class ClusterHtml {
         .append("</ul>")
         .append(bar(progress.path("done")))
         .append(failure(cluster.path("failure")))
-        .append(nodes(cluster.path("nodes")));
+        .append(nodes(cluster.path("nodes"), cluster.path("failure")));
     return html.toString();
   }
 
@@ -132,16 +135,26 @@ final class ClusterHtml {
     }
     String where = Html.text(failure.path("node"));
     String host = Html.text(failure.path("host"));
+    String step = Html.text(failure.path("step"));
     return "<h4>Failure</h4><p><strong>" + where + (host.isEmpty() ? "" : " on " + host)
-        + (where.isEmpty() ? "" : ": ") + Html.text(failure.path("step")) + "</strong></p><pre>"
-        + Html.text(failure.path("message")) + "</pre>";
+        + (where.isEmpty() ? "" : step.isEmpty() ? " failed" : " failed to ") + step
+        + "</strong></p><pre>" + Html.text(failure.path("message")) + "</pre>";
   }
 
-  private static String nodes(JsonNode nodes) {
+  /** Empty where it only says once more why the cluster has failed. */
+  private static String detail(JsonNode node, JsonNode failure) {
+    String message = failure.path("message").asText();
+    // The ends of both may be cut.
+    String known = message.substring(0, Math.min(message.length(), COMPARED));
+    boolean isKnown = !known.isEmpty() && node.path("detail").asText().contains(known);
+    return isKnown ? "" : Html.text(node.path("detail"));
+  }
+
+  private static String nodes(JsonNode nodes, JsonNode failure) {
     StringBuilder html = new StringBuilder();
     html.append("<h4>Nodes (").append(nodes.size()).append(")</h4>").append(head(NODE_HEADS));
     for (JsonNode node : nodes) {
-      String detail = Html.text(node.path("detail"));
+      String detail = detail(node, failure);
       html.append("<tr>").append(cell(Html.text(node.path("name"))))
           .append(cell(Html.text(node.path("host"))))
           .append(cell(Html.text(node.path("executor"))))
