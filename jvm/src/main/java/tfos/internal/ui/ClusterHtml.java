@@ -23,7 +23,7 @@ final class ClusterHtml {
     "Cluster", "State", "Started", "Duration", "Nodes", "Training"
   };
 
-  /** So many characters of a failure's message tell it from other texts. */
+  /** The first characters of a failure's message, which tell it from other texts: how many. */
   private static final int COMPARED = 500;
 
   private ClusterHtml() {}
