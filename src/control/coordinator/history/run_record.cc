@@ -120,9 +120,9 @@ void RunRecord::Take(const CoordinatorEvent& event, Clock::TimePoint now) {
     events_.Add(Since(now), kNoNode, fmt::format("the cluster has formed: {} nodes", there));
   } else if (const auto* failed = std::get_if<ClusterFailed>(&event)) {
     const Failure& failure = failed->failure;
-    events_.Add(
-        Since(now), failure.node_id,
-        fmt::format("the cluster has failed: {}: {}", failure.report.step, failure.report.message));
+    events_.Add(Since(now), failure.node_id,
+                fmt::format("the cluster has failed: could not {}: {}", failure.report.step,
+                            failure.report.message));
   } else if (const auto* ended = std::get_if<NodeFeedTerminated>(&event)) {
     events_.Add(Since(now), ended->node_id, "its program wants no more rows");
   } else if (const auto* stop = std::get_if<StopAsked>(&event)) {

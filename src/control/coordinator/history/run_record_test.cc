@@ -164,7 +164,8 @@ TEST(RunRecordTest, AFailureIsAnEvent) {
   failure.report.message = "ValueError: no";
   record.Take(CoordinatorEvent(ClusterFailed{failure}), clock.Now());
   const json told = json::parse(record.Json({}, clock.Now()));
-  EXPECT_EQ(told["events"][0]["text"], "the cluster has failed: run map_fun: ValueError: no");
+  EXPECT_EQ(told["events"][0]["text"],
+            "the cluster has failed: could not run map_fun: ValueError: no");
   EXPECT_EQ(told["events"][0]["node_id"], 0);
 }
 
