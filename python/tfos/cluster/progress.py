@@ -219,7 +219,8 @@ class Progress:
         # Nodes of a cluster that failed may have ended without a last word.
         if ledger.lines() and failed:
             self.say("ledger | the cluster failed: counts may be incomplete")
-        if ledger.asked_for_more:
+        # More epochs would not have been fed, either, once the feed was cut short.
+        if ledger.asked_for_more and not ledger.cut_short:
             logger.warning(
                 "%s asked for an epoch that was not fed, and got one without rows: give train() as "
                 "many epochs as the program reads",

@@ -52,6 +52,20 @@ def test_a_program_that_ends_early_is_warned_of(caplog):
     assert ledger.ended_early == []
 
 
+def test_a_program_that_wants_more_epochs_is_warned_of_unless_the_feed_was_cut_short(caplog):
+    ledger = Ledger()
+    ledger.begin_job(False)
+    ledger.count_job([(100, 0)])
+    ledger.update([node(0, items_delivered=100, rows=100, asked_for_more=1)])
+    Progress(False).say_ledger(ledger, False)
+    (message,) = caplog.messages
+    assert message.startswith("worker:0 asked for an epoch that was not fed")
+    caplog.clear()
+    ledger.cut_short = True  # As by `tfos stop`.
+    Progress(False).say_ledger(ledger, True)
+    assert not caplog.messages
+
+
 def test_a_node_counts_with_the_one_that_it_came_in_place_of():
     ledger = Ledger()
     ledger.begin_job(False)
