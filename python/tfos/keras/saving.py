@@ -22,6 +22,7 @@ from tfos import collective
 from tfos.errors import BadInputError
 from tfos.keras.callback import Callback
 from tfos.keras.checkpoints import CheckpointDirectory, Saved, State, Variable
+from tfos.keras.empty_epochs import EpochWatch
 from tfos.keras.fit import is_distributed
 from tfos.keras.joining import state_of
 from tfos.keras.skipping import is_skipping, skip_no_more, skip_steps
@@ -70,6 +71,7 @@ class Checkpoints(Callback):
         #: that has joined them later.
         self._members: list[int] = []
         self._epoch = 0
+        self._watch = EpochWatch()
         self._last_time = 0.0
         self._counts = {"checkpoints": 0, "checkpoint_failures": 0}
 
@@ -96,10 +98,12 @@ class Checkpoints(Callback):
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._epoch = epoch
+        self._watch.begin(self.model)
         # It belongs to this fit alone, which has read it by now, and may yet fail.
         self.model._initial_epoch = None
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._watch.add_batch()
         self._note_outcomes()
         if (
             self._writes()  # Each time: a lost node may come again before the next one is due.
@@ -115,7 +119,8 @@ class Checkpoints(Callback):
         if is_distributed(self.model.optimizer) and collective.group().is_elastic:
             self._meet()  # The first may be lost, and others may have come.
         self._note_outcomes()
-        if self._writes():
+        # Of an empty one, a later run would believe that it was trained.
+        if self._writes() and not self._watch.is_empty(self.model):
             self._save(epoch + 1, 0)
 
     def on_train_end(self, logs: Any = None) -> None:

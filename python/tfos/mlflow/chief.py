@@ -12,6 +12,7 @@ from typing import Any
 
 from tfos.base.import_hook import call_after_import
 from tfos.keras.callback import Callback, add_to_fit
+from tfos.keras.empty_epochs import EpochWatch
 from tfos.mlflow.tracking import HOW_TO_INSTALL, Target
 from tfos.mlflow.writer import (
     Point,
@@ -100,6 +101,7 @@ class FitLogging(Callback):
         self._target = target
         self._nodes = nodes
         self._epoch = 0
+        self._watch = EpochWatch()
 
     def on_train_begin(self, logs: Any = None) -> None:
         told = {"epochs": (self.params or {}).get("epochs"), "nodes": self._nodes}
@@ -112,7 +114,15 @@ class FitLogging(Callback):
         self._writer.submit(functools.partial(_log_new, run_id, parameters))
         self._writer.submit(lambda client: client.log_text(run_id, summary, "model_summary.txt"))
 
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._watch.begin(self.model)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._watch.add_batch()
+
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if self._watch.is_empty(self.model):
+            return  # Keras has zeros for it.
         self._epoch = epoch
         moment = time.time_ns() // 1_000_000
         points = [Point(name_for_mlflow(name), value, epoch) for name, value in _numbers(logs)]

@@ -212,7 +212,11 @@ def test_a_metric_of_any_name_does_not_cost_the_epoch_its_others(store):
         target = driver.begin(True)._target
     writer = Writer(target, "chief:0")
     said = chief.FitLogging(None, writer, target, 1)
+    said.on_epoch_begin(0)
+    said.on_train_batch_end(0)
     said.on_epoch_end(0, {"loss": 0.5, "recall@5": 0.25, "f1(macro)": 0.75, "top-5 %": 1.0})
+    said.on_epoch_begin(1)  # It gets no batch: the feed has ended.
+    said.on_epoch_end(1, {"loss": 0.0, "recall@5": 0.0})
     writer.close()
     metrics = store.get_run(run.info.run_id).data.metrics
     assert metrics == {"loss": 0.5, "recall_5": 0.25, "f1_macro_": 0.75, "top-5 _": 1.0}

@@ -1,0 +1,64 @@
+"""Epochs that Keras runs through without a batch, because the feed has ended."""
+
+from __future__ import annotations
+
+import pytest
+
+import keras
+import tfos
+from support.programs import checkpoints as programs
+from tfos.keras.empty_epochs import EpochWatch
+from tfos.keras.saving import Checkpoints
+
+EPOCHS = 5
+
+
+def feed_that_ends(after_epochs):
+    """Has batches in so many epochs, and none in those that follow."""
+    import tensorflow as tf
+
+    left = [after_epochs]
+
+    def batches():
+        if left[0] > 0:
+            left[0] -= 1
+            yield from plain.as_numpy_iterator()
+
+    plain = programs.dataset_of()
+    return tf.data.Dataset.from_generator(batches, output_signature=plain.element_spec)
+
+
+@pytest.mark.parametrize("fed", [1, 3])
+def test_the_last_checkpoint_is_that_of_the_last_epoch_with_rows(tmp_path, fed):
+    model = programs.model_of(seed=5, units=6)
+    model.compile("adam", "mse")
+    callback, heard = Checkpoints(str(tmp_path), None, 3), []
+    count = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: heard.append(epoch))
+    model.fit(feed_that_ends(fed), epochs=EPOCHS, verbose=0, callbacks=[callback, count])
+    assert heard == list(range(EPOCHS)), "Keras has run through all of them"
+    assert tfos.last_checkpoint(tmp_path)[1:] == (fed, 0)
+
+
+class Model:
+    """What counts steps."""
+
+    def __init__(self):
+        self.optimizer = self
+        self.iterations = 7
+
+
+def test_an_epoch_in_which_only_the_others_have_rows_is_not_empty():
+    watch, model = EpochWatch(), Model()
+    watch.begin(model)
+    assert watch.is_empty(model)
+    model.iterations += 2
+    assert not watch.is_empty(model)
+    watch.begin(model)
+    assert watch.is_empty(model)
+
+
+def test_an_epoch_with_batches_is_not_empty_where_nobody_counts_steps():
+    watch = EpochWatch()
+    watch.begin(None)
+    watch.add_batch()
+    assert not watch.is_empty(None)
