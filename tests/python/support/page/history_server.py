@@ -37,7 +37,8 @@ class HistoryServer:
 
     def _find_port(self) -> int | None:
         self._daemon.check_alive()
-        found = re.search(r"'HistoryServerUI' on port (\d+)", self._daemon.log())
+        # It opens its port before it serves anything there.
+        found = re.search(r"Bound HistoryServer to .* at http\S+:(\d+)", self._daemon.log())
         return int(found.group(1)) if found else None
 
 
