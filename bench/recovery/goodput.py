@@ -65,7 +65,7 @@ def train(ctx):
 
             outputs = tf.numpy_function(compute, [inputs], inputs.dtype, stateful=True)
             outputs.set_shape(inputs.shape)
-            # Of a function of Python there is no gradient.
+            # TensorFlow knows no gradient of a Python function.
             return inputs + tf.stop_gradient(outputs - inputs)
 
     class Steps(keras.callbacks.Callback):

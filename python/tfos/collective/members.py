@@ -18,7 +18,7 @@ from tfos.errors import BadInputError
 
 #: How long the others may take to come to their first call, in seconds.
 CONNECT_TIMEOUT = 600.0
-#: After so many seconds without progress the node's log says who is waited for.
+#: After this many seconds without progress, the node's log says who is waited for.
 STALL_AFTER = 30.0
 
 
