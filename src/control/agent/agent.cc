@@ -56,6 +56,8 @@ constexpr seconds kLeavePatience(10);
 constexpr seconds kStrayPatience(2);
 /// For the last messages to get away.
 constexpr seconds kFlushPatience(2);
+/// What has failed must end soon, also when the coordinator takes nothing.
+constexpr seconds kTellPatience(1);
 
 class Agent {
  public:
@@ -100,6 +102,8 @@ class Agent {
   void StartNode(const control::StartNode& start);
   void SendAnswer(const Answer& answer);
   void EndAll(milliseconds grace);
+  asio::awaitable<void> EndAllOnceTold();
+  void StopAll(milliseconds grace);
   void EndStrays();
   asio::awaitable<void> ReleaseTask();
   asio::awaitable<void> Leave();
@@ -411,6 +415,21 @@ void Agent::SendAnswer(const Answer& answer) {
 
 void Agent::EndAll(milliseconds grace) {
   phase_limit_.Lift();
+  if (grace == kNoGrace && place_.link() != nullptr) {
+    Go("end the node", EndAllOnceTold());
+  } else {
+    StopAll(grace);
+  }
+}
+
+asio::awaitable<void> Agent::EndAllOnceTold() {
+  // Nodes that see the end of a connection to this one report at once what comes of it. The
+  // coordinator must hear of the cause before.
+  co_await place_.link()->Flush(Deadline::After(kTellPatience));
+  StopAll(kNoGrace);
+}
+
+void Agent::StopAll(milliseconds grace) {
   if (life_.node_runs()) node_->Stop(grace);
   if (life_.tensorboard_runs()) tensorboard_.Stop(grace);
 }

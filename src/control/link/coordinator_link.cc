@@ -69,8 +69,12 @@ class WebSocketLink final : public CoordinatorLink {
     SendIf(queue_.PushLatest(kind, std::move(make)));
   }
 
-  asio::awaitable<void> Close(Deadline deadline) override {
+  asio::awaitable<void> Flush(Deadline deadline) override {
     if (sending_) co_await sent_.Wait(deadline);
+  }
+
+  asio::awaitable<void> Close(Deadline deadline) override {
+    co_await Flush(deadline);
     if (!broken_) co_await socket_->async_close(websocket::close_code::normal, kNoThrow);
     socket_->next_layer().Close();
   }

@@ -51,6 +51,9 @@ class CoordinatorLink {
   /// For state: of each `kind` one message at most waits, and `make` makes it when it is its turn.
   virtual void SendLatest(std::string_view kind, SendQueue<std::string>::Make make) = 0;
 
+  /// Waits until the kernel has all that is queued, or the deadline comes.
+  virtual boost::asio::awaitable<void> Flush(Deadline deadline) = 0;
+
   /// Sends what is queued, then closes.
   virtual boost::asio::awaitable<void> Close(Deadline deadline) = 0;
 };
