@@ -56,7 +56,9 @@ Result<std::span<std::byte>> PartitionWriter::ReserveRoom(std::size_t bytes) {
     if (train) TFOS_RETURN_IF_ERROR(nodes_.LookAbroad());
     candidates.clear();
     node_of_candidate.clear();
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    for (std::size_t k = 0; k < nodes_.size(); ++k) {
+      // Of equals the first is chosen: another one by each of the tasks that begin together.
+      const std::size_t i = (k + options_.session.key.partition) % nodes_.size();
       FedNode& node = nodes_[i];
       if (!node.asked || !node.open()) continue;
       node.capacity_bytes = std::max(node.capacity_bytes, node.free_bytes);
@@ -104,37 +106,17 @@ Result<std::span<std::byte>> PartitionWriter::ReserveRoom(std::size_t bytes) {
 Result<std::span<std::byte>> PartitionWriter::ReserveAlone(std::size_t bytes) {
   TFOS_RETURN_IF_ERROR(nodes_.Leave());
   alone_ = true;
-  SessionOptions session = options_.session;
-  session.region_bytes = 1;  // Next to nothing: it grows to the chunk's size at once.
   while (!stopped()) {
-    // The first of those with least: one of this host, if there is.
-    std::size_t least = nodes_.size();
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      if (nodes_[i].wants_rows() &&
-          (least == nodes_.size() || nodes_[i].accepted_bytes < nodes_[least].accepted_bytes)) {
-        least = i;
-      }
-    }
-    FedNode& node = nodes_[least];
-    Result<std::unique_ptr<FeedClient>> client = nodes_.Connect(node.endpoint);
-    const Status status = client.ok() ? (*client)->Open(session).status() : client.status();
-    if (!status.ok()) {
-      TFOS_RETURN_IF_ERROR(nodes_.LeaveOut(least, status));
-      if (nodes_.empty()) return nodes_.Unreachable();
-      continue;
-    }
-    node.client = std::move(client).value();
-    node.asked = true;
-    const Result<std::span<std::byte>> room = node.client->Reserve(bytes);
+    TFOS_ASSIGN_OR_RETURN(const std::optional<std::size_t> node, nodes_.OpenForOne(bytes));
+    if (!node) break;
+    const Result<std::span<std::byte>> room = nodes_[*node].client->Reserve(bytes);
     if (!room.ok()) {
-      TFOS_RETURN_IF_ERROR(nodes_.Lose(least, room.status()));
+      TFOS_RETURN_IF_ERROR(nodes_.Lose(*node, room.status()));
       continue;
     }
-    reserved_ = least;
+    reserved_ = *node;
     if (!room->empty()) return room;
-    node.stopped = true;  // Perhaps another one has not.
-    node.asked = false;
-    node.client.reset();
+    // It has stopped meanwhile; perhaps another one has not.
   }
   return std::span<std::byte>();
 }

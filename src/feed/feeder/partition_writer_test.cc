@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "feed/feeder/partition_writer_fixture.h"
 
@@ -40,6 +41,23 @@ TEST_F(PartitionWriterTest, AHugeRowGoesToANodeThatStillWantsRows) {
   EXPECT_TRUE((*writer)->stopped());
   EXPECT_TRUE((*writer)->Finish().ok());
   EXPECT_FALSE((*writer)->Reserve(1).ok()) << "after the end";
+}
+
+// It may have none to give until the other one has rows, too: they train in step.
+TEST_F(PartitionWriterTest, AHugeRowGoesToANodeThatHasMemoryForIt) {
+  StartServers(2, 4);
+  Result<std::unique_ptr<PartitionWriter>> first = PartitionWriter::Open(Options(0));
+  Result<std::unique_ptr<PartitionWriter>> second = PartitionWriter::Open(Options(1));
+  ASSERT_TRUE(first.ok() && second.ok());
+  // Both know of nodes that have got nothing.
+  ASSERT_TRUE(Put(**first, std::string(2 * kSmallRegion, 'f')).ok());
+  const Result<Next> held = servers_[0]->Next("input", {.deadline = Deadline::After(kLong)});
+  ASSERT_TRUE(held.ok()) << held.status().DebugString();
+  const std::string huge(3 * kSmallRegion, 's');
+  ASSERT_TRUE(Put(**second, huge).ok());
+  EXPECT_TRUE(Take(*servers_[1]) == huge);
+  EXPECT_TRUE((*first)->Finish().ok());
+  EXPECT_TRUE((*second)->Finish().ok());
 }
 
 TEST_F(PartitionWriterTest, ANodeOfAnotherHostThatLagsBehindIsFed) {
@@ -148,6 +166,24 @@ TEST_F(PartitionWriterTest, NoNodeGetsASecondChunkBeforeAllHaveOne) {
 }
 
 // The node is so late here as its memory is with another feeder, which has brought nothing yet.
+TEST_F(PartitionWriterTest, FeedersThatBeginTogetherBeginWithDifferentNodes) {
+  StartServers(3, 8);
+  std::vector<std::unique_ptr<PartitionWriter>> writers;
+  for (std::uint32_t partition = 0; partition < 3; ++partition) {
+    Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(Options(partition));
+    ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+    ASSERT_EQ((*writer)->Reserve(1).value().size(), 1u) << "no node has got anything";
+    writers.push_back(std::move(*writer));
+  }
+  for (const std::unique_ptr<PartitionWriter>& writer : writers) {
+    ASSERT_TRUE(writer->Commit(1, {0, 1}).ok());
+  }
+  for (const auto& server : servers_) {
+    EXPECT_FALSE(Take(*server).empty());
+    EXPECT_EQ(server->counters().items, 1u);
+  }
+}
+
 TEST_F(PartitionWriterTest, ANodeThatAnswersLateIsWaitedForWhileItHasNoRow) {
   StartServers(2, 1);
   Result<std::unique_ptr<FeedClient>> other =

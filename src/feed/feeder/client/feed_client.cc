@@ -125,17 +125,25 @@ Result<std::span<std::byte>> FeedClient::Impl::Reserve(std::size_t bytes) {
 }
 
 Status FeedClient::Impl::Grow(std::size_t bytes) {
+  TFOS_RETURN_IF_ERROR(
+      WaitFor([&] { return stopped_ || ring_.in_flight() == 0; }, "took no chunk"));
+  TFOS_RETURN_IF_ERROR(BeginGrow(bytes));
+  return WaitFor([&] { return stopped_ || !growing_; }, "had no memory to give");
+}
+
+Status FeedClient::Impl::BeginGrow(std::size_t bytes) {
+  if (stopped_ || growing_) return {};
+  if (!opened_ || end_sent_ || ring_.in_flight() > 0) {
+    return {ErrorKind::kBadInput, "a partition grows while it is open and has no chunk under way"};
+  }
+  if (bytes <= ring_.capacity()) return {};
   if (!shares_memory() && bytes > kDataLimit) {
     return {ErrorKind::kUnsupported,
             fmt::format("a chunk of {} bytes; over TCP at most {} fit", bytes, kDataLimit)};
   }
-  TFOS_RETURN_IF_ERROR(
-      WaitFor([&] { return stopped_ || ring_.in_flight() == 0; }, "took no chunk"));
-  if (stopped_) return {};
   region_.reset();
   growing_ = true;
-  TFOS_RETURN_IF_ERROR(Send(EncodeGrow(bytes), {}));
-  return WaitFor([&] { return stopped_ || !growing_; }, "had no memory to give");
+  return Send(EncodeGrow(bytes), {});
 }
 
 Status FeedClient::Impl::Commit(std::size_t bytes, const ItemRange& items,
@@ -259,6 +267,7 @@ bool FeedClient::opened() const { return impl_->opened(); }
 Result<std::span<std::byte>> FeedClient::Reserve(std::size_t bytes) {
   return impl_->Reserve(bytes);
 }
+Status FeedClient::BeginGrow(std::size_t bytes) { return impl_->BeginGrow(bytes); }
 Status FeedClient::Commit(std::size_t bytes, const ItemRange& items, std::uint64_t rows_read) {
   return impl_->Commit(bytes, items, rows_read);
 }

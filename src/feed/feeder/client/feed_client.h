@@ -125,6 +125,10 @@ class FeedClient {
   /// for TakeResult. Another Reserve before Commit gives the first one up. Empty when stopped.
   Result<std::span<std::byte>> Reserve(std::size_t bytes);
 
+  /// Asks for memory for a chunk of `bytes` bytes, if that is more than there is, without waiting
+  /// for it: FreeBytes says when it is there. Only while the node holds no chunk.
+  Status BeginGrow(std::size_t bytes);
+
   /// Hands the first `bytes` bytes of the reserved room to the node as one chunk: these items of
   /// the partition. `rows_read`: its first rows that another node's program has read.
   Status Commit(std::size_t bytes, const ItemRange& items, std::uint64_t rows_read = 0);

@@ -44,6 +44,7 @@ class FeedClient::Impl {
   bool opened() const { return opened_.has_value() && !stopped_; }
   Result<Opened> Open(const SessionOptions& session);
   Result<std::span<std::byte>> Reserve(std::size_t bytes);
+  Status BeginGrow(std::size_t bytes);
   Status Commit(std::size_t bytes, const ItemRange& items, std::uint64_t rows_read);
   std::vector<UnreadChunk> Unread() const;
   std::optional<std::uint64_t> accepted_bytes() const { return accepted_bytes_; }

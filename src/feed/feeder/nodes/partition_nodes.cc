@@ -114,7 +114,7 @@ Status PartitionNodes::AskHere() {
   for (std::size_t i = 0; i < nodes_.size();) {
     const std::size_t before = nodes_.size();
     if (!nodes_[i].remote && !nodes_[i].asked && nodes_[i].wants_rows()) {
-      TFOS_RETURN_IF_ERROR(Ask(i));
+      TFOS_RETURN_IF_ERROR(Ask(i, options_.session));
     }
     if (nodes_.size() == before) ++i;
   }
@@ -133,23 +133,89 @@ Status PartitionNodes::AskAbroad(std::size_t count) {
       }
     }
     if (least == nodes_.size()) return Status::Ok();
-    TFOS_RETURN_IF_ERROR(Ask(least));
+    TFOS_RETURN_IF_ERROR(Ask(least, options_.session));
   }
   return Status::Ok();
 }
 
-Status PartitionNodes::Ask(std::size_t index) {
+Status PartitionNodes::Ask(std::size_t index, const SessionOptions& session) {
   FedNode& node = nodes_[index];
   if (node.client == nullptr) {
     Result<std::unique_ptr<FeedClient>> client = Connect(node.endpoint);
     if (!client.ok()) return LeaveOut(index, client.status());
     node.client = std::move(*client);
   }
-  if (const Status status = node.client->BeginOpen(options_.session); !status.ok()) {
+  if (const Status status = node.client->BeginOpen(session); !status.ok()) {
     return LeaveOut(index, status);
   }
   node.asked = true;
   return Status::Ok();
+}
+
+std::optional<std::size_t> PartitionNodes::LeastUnasked() const {
+  std::optional<std::size_t> least;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].asked || !nodes_[i].wants_rows()) continue;
+    if (!least || nodes_[i].accepted_bytes < nodes_[*least].accepted_bytes) least = i;
+  }
+  return least;
+}
+
+Result<std::optional<std::size_t>> PartitionNodes::OpenForOne(std::size_t bytes) {
+  SessionOptions session = options_.session;
+  session.region_bytes = 1;  // Next to nothing: it grows to the chunk's size.
+  Deadline patience = Deadline::After(options_.progress_timeout);
+  while (!stopped()) {
+    if (const std::optional<std::size_t> next = LeastUnasked()) {
+      TFOS_RETURN_IF_ERROR(Ask(*next, session));
+      if (nodes_.empty()) return Unreachable();
+    }
+    const bool all_asked = !LeastUnasked();
+    const Deadline round = all_asked ? patience : Deadline::After(kPatienceAtHome).Min(patience);
+    const auto any_asked = [&] {
+      return std::ranges::any_of(nodes_,
+                                 [](const FedNode& n) { return n.asked && n.wants_rows(); });
+    };
+    for (bool word = true; word;) {
+      TFOS_ASSIGN_OR_RETURN(const std::optional<std::size_t> found, FindRoom(bytes));
+      if (found) return found;
+      if (!any_asked()) break;
+      TFOS_ASSIGN_OR_RETURN(word, WaitForWord(round));
+      if (word) patience = Deadline::After(options_.progress_timeout);
+    }
+    if (patience.passed()) return NobodyReads();
+  }
+  return std::optional<std::size_t>();
+}
+
+Result<std::optional<std::size_t>> PartitionNodes::FindRoom(std::size_t bytes) {
+  std::optional<std::size_t> found;
+  for (std::size_t i = 0; i < nodes_.size() && !found;) {
+    FedNode& node = nodes_[i];
+    if (!node.asked || node.client == nullptr) {
+      ++i;
+      continue;
+    }
+    const Result<std::size_t> free = node.client->FreeBytes();
+    const Status status = !free.ok()              ? free.status()
+                          : node.client->opened() ? node.client->BeginGrow(bytes)
+                                                  : Status::Ok();
+    if (!status.ok()) {
+      TFOS_RETURN_IF_ERROR(Lose(i, status));
+      continue;
+    }
+    if (node.open() && *free >= bytes) found = i;
+    ++i;
+  }
+  if (!found) return found;
+  // A feeder that holds memory of one node must not wait for that of another one.
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (i == *found || !nodes_[i].asked) continue;
+    nodes_[i].stopped = !nodes_[i].wants_rows();
+    nodes_[i].asked = false;
+    nodes_[i].client.reset();
+  }
+  return found;
 }
 
 Status PartitionNodes::LeaveOut(std::size_t node, const Status& status) {
@@ -330,7 +396,8 @@ Status PartitionNodes::AskLaggard(std::uint64_t accepted_by_others, bool at_once
   counted_at_ = now;
   const Result<Counted> counted = Count(nodes_[laggard]);
   if (!counted.ok()) return LeaveOut(laggard, counted.status());
-  if (LagsBehind(counted->accepted_bytes, accepted_by_others)) return Ask(laggard);
+  if (LagsBehind(counted->accepted_bytes, accepted_by_others))
+    return Ask(laggard, options_.session);
   // There may be many nodes, and as many feeders with a connection to each.
   nodes_[laggard].client.reset();
   return Status::Ok();

@@ -68,6 +68,11 @@ class PartitionNodes {
   /// Training: asks the nodes of this host, or all when there is none, for memory, and waits for
   /// the first answer. Those that have ended are left out; it fails when none remains.
   Status Open();
+  /// Training, after Leave: a session for one chunk of `bytes` bytes, more than any region holds,
+  /// at the node that is the first to give memory for it; none when no node wants rows. It asks the
+  /// one that has got least and, whenever there was no memory for a while, one more: a node that
+  /// has none to give may be waiting until another one has rows.
+  Result<std::optional<std::size_t>> OpenForOne(std::size_t bytes);
   enum class Where { kThisHost, kAnywhere };
   /// Inference: opens the partition at the first node that is there.
   Status OpenOne(Where where);
@@ -128,7 +133,11 @@ class PartitionNodes {
   /// The same for up to `count` nodes of other hosts, those that have got least.
   Status AskAbroad(std::size_t count);
   /// Asks the node for memory, or leaves it out.
-  Status Ask(std::size_t node);
+  Status Ask(std::size_t node, const SessionOptions& session);
+  /// Of the nodes that want rows and were not asked, the first of those that have got least.
+  std::optional<std::size_t> LeastUnasked() const;
+  /// The node that has room for the chunk, if one has; others grow.
+  Result<std::optional<std::size_t>> FindRoom(std::size_t bytes);
   /// Training: asks the one that seems to lag most behind `accepted_by_others` how much it has, and
   /// for memory if it does. `at_once`: one without a row need not wait for its time.
   Status AskLaggard(std::uint64_t accepted_by_others, bool at_once);
