@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/crypto/secret.h"
-#include "base/format.h"
+#include "base/text/choice.h"
 #include "chunk/chunk_rows.h"
 #include "control/ask/failure_text.h"
 #include "control/ask/node_loss.h"
@@ -97,19 +97,16 @@ nb::dict CountersOf(const node::NodeFeed& feed) {
   return result;
 }
 
-feed::Mode ModeFrom(const std::string& mode) {
-  if (mode == "train") return feed::Mode::kTrain;
-  if (mode == "inference") return feed::Mode::kInference;
-  ThrowStatus(Status(ErrorKind::kBadInput,
-                     fmt::format("mode '{}' is neither 'train' nor 'inference'", mode)));
-}
+// A partition of Spark's is never passed on.
+constexpr Choice<feed::Mode> kModes[] = {{"train", feed::Mode::kTrain},
+                                         {"inference", feed::Mode::kInference}};
 
 void InitWriter(FeedWriter* self, const std::string& plan, const std::string& executor_id,
                 std::uint32_t partition, feed::AttemptId attempt, const std::string& mode) {
   const feed::FeedTask task{.executor_id = executor_id,
                             .partition = partition,
                             .attempt = attempt,
-                            .mode = ModeFrom(mode)};
+                            .mode = ValueOrThrow(ChoiceNamed("mode", kModes, mode))};
   feed::PartitionWriterOptions options = ValueOrThrow(feed::ReadFeedPlan(plan, task));
   options.ask_ended = [plan](const InterruptCheck& check) {
     return control::EndedNodes(plan, check);

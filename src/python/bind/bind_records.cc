@@ -15,6 +15,7 @@
 
 #include "arrow/export.h"
 #include "base/format.h"
+#include "base/text/choice.h"
 #include "datasets/record_dataset.h"
 #include "files/process_hadoop.h"
 #include "python/bind/bindings.h"
@@ -49,12 +50,11 @@ using HeldInference = Exclusive<SchemaInference>;
 
 constexpr const char* kReader = "reader of records";
 
+constexpr Choice<RecordType> kRecordTypes[] = {{"Example", RecordType::kExample},
+                                               {"SequenceExample", RecordType::kSequenceExample}};
+
 RecordType TypeFrom(const std::string& name) {
-  if (name == "Example") return RecordType::kExample;
-  if (name == "SequenceExample") return RecordType::kSequenceExample;
-  ThrowFileStatus(
-      Status(ErrorKind::kBadInput,
-             fmt::format("record type '{}' is neither 'Example' nor 'SequenceExample'", name)));
+  return FileValueOrThrow(ChoiceNamed("record_type", kRecordTypes, name));
 }
 
 /// What is None stays as the native side has it.

@@ -86,7 +86,7 @@ def test_bad_arguments(make_nodes: Any) -> None:
     nodes = make_nodes(1)
     with pytest.raises(BadInputError, match="job id"):
         nodes.writer(job_id="00ff")
-    with pytest.raises(BadInputError, match="neither 'train' nor 'inference'"):
+    with pytest.raises(BadInputError, match="mode must be train or inference, not"):
         nodes.writer(mode="both")
     with pytest.raises(BadInputError):
         nodes.writer(feed_key="xyz")
