@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Asynchronous training in the style of TensorFlow 1: between-graph replication, with rows from Spark.
 
-    python examples/between_graph.py [--epochs N]
+    python examples/legacy/between_graph.py [--epochs N]
 
 A parameter server holds the weights; two workers compute each its own steps on the rows that Spark
 feeds it, and update the weights whenever they are ready, without waiting for each other. Each node
@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 import digits
 import spark_session
 

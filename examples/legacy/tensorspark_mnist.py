@@ -5,12 +5,15 @@ weights with a parameter server on the driver.
 """
 
 import argparse
+import pathlib
 import sys
 
-import digits
 import numpy as np
-import spark_session
 import tensorflow.compat.v1 as tf
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+import digits
+import spark_session
 
 from tensorspark.core import spark_session as sps
 from tensorspark.core import weight_combiner as comb

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Handwritten digits, read by the nodes themselves: InputMode.TENSORFLOW.
 
-    python examples/mnist_tensorflow.py [--mnist DIRECTORY] [--epochs N]
+    python examples/legacy/mnist_tensorflow.py [--mnist DIRECTORY] [--epochs N]
 
 The driver writes the digits into files; each node reads its share of the files with tf.data, and
 all train one model together, with MultiWorkerMirroredStrategy and legacy Keras. The directories
@@ -11,12 +11,15 @@ have to be visible to all hosts.
 import argparse
 import math
 import os
+import pathlib
 import shutil
 import sys
 import tempfile
 
-import digits
 import numpy as np
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+import digits
 import spark_session
 
 from tensorflowonspark import TFCluster

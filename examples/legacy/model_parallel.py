@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Model parallelism with TensorFlow's own servers: one model, its layers on different nodes.
 
-    python examples/model_parallel.py [--steps N]
+    python examples/legacy/model_parallel.py [--steps N]
 
 The weights of a small network lie on a parameter server; its first layer is computed on one worker
 and its second on another. One session drives it all, in the style of TensorFlow 1. At the end it
@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 import digits
 import spark_session
 
