@@ -24,8 +24,7 @@ BATCH_SIZE = 8
 
 
 def base(side):
-    """The layers that are kept. To take a network of keras.applications instead, return that:
-    keras.applications.MobileNetV2(input_shape=..., include_top=False, weights=None), for example."""
+    """The layers that are kept. docs/training.md shows how to take a network of keras.applications."""
     import keras
 
     layers = keras.layers

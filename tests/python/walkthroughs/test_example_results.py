@@ -1,10 +1,13 @@
 """What examples print and keep: the numbers are those of the files that they leave."""
 
 import re
+import runpy
+import sys
 
 import numpy as np
 import pandas
 import pytest
+import tensorflow as tf
 
 import keras
 from support.places import ROOT
@@ -85,7 +88,7 @@ def test_fine_tuning_reads_the_weights_of_a_whole_model(printed, tmp_path):
             layers.Conv2D(32, 3, activation="relu", kernel_initializer="zeros"),
         ]
     ).save(tmp_path / "base.keras")
-    short = ("--head-epochs", "1", "--top-epochs", "1")
+    short = ("--head-epochs", "4", "--top-epochs", "1")
     with pytest.raises(AssertionError, match=r"fine_tuning.py ended with 1"):
         # The worst of all bases: its features are zeros, so a head learns nothing from them.
         printed(
@@ -94,6 +97,27 @@ def test_fine_tuning_reads_the_weights_of_a_whole_model(printed, tmp_path):
         )
     (top,) = keras.saving.load_model(tmp_path / "tuned.keras").layers[1].layers[-1:]
     assert np.abs(top.kernel.numpy()).max() < 0.01
+
+
+def test_a_model_trained_with_jax_is_kept_by_one_node(printed, tmp_path):
+    out = printed("jax_digits.py", "--directory", tmp_path / "made")
+    model = tmp_path / "made" / "model.keras"
+    assert f"The model is {model}" in out
+    assert float(accuracy_of(model).rstrip("%")) > 85
+    assert keras.saving.load_model(model).optimizer.iterations == int(
+        re.search(r"steps of the nodes: \[(\d+), ", out).group(1)
+    )
+
+
+def test_a_model_of_text_is_kept_with_its_vocabulary(printed, tmp_path):
+    printed("text.py", "--lines", "1500", "--epochs", "3", "--directory", tmp_path)
+    model = tf.saved_model.load(str(tmp_path / "model"))
+    english, python = model.serve(
+        tf.constant(
+            ["This is the name of the file that will be read.", "if self.x is not None: y = z"]
+        )
+    ).numpy()
+    assert english > 0.5 > python
 
 
 def test_a_search_makes_a_table_and_names_its_best_model(printed, tmp_path):
@@ -123,6 +147,13 @@ def test_optuna_chooses_trials_and_the_table_has_them_all(printed, tmp_path):
     model = tmp_path / "made" / f"trial-{best.number}.keras"
     assert f"The best model is {model}" in out
     assert accuracy_of(model) == f"{best.accuracy:.2%}"
+
+
+def test_a_search_without_optuna_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    monkeypatch.syspath_prepend(EXAMPLES)
+    with pytest.raises(SystemExit, match=r"needs Optuna: pip install optuna$"):
+        runpy.run_path(str(EXAMPLES / "optuna_search.py"))
 
 
 @pytest.mark.parametrize(
