@@ -5,8 +5,6 @@ every few batches they exchange what they have changed with the parameter server
 """
 
 import argparse
-import pathlib
-import shutil
 import sys
 import tempfile
 
@@ -19,6 +17,9 @@ BATCH_SIZE = 32
 
 
 def train(ctx):
+    """Runs in every node."""
+    import tensorflow as tf
+
     import keras
 
     pixels = ctx.args["pixels"]
@@ -37,6 +38,7 @@ def train(ctx):
     for _ in range(ctx.args["epochs"]):  # A pass over the rows is an epoch of cluster.train.
         model.fit(rows, callbacks=[server.callback()], verbose=0)
     if ctx.is_chief:
+        tf.io.gfile.makedirs(ctx.args["directory"])
         with server:  # What all have pushed by now.
             ctx.report(pushes=server.version)
             model.save(ctx.args["model"])
@@ -47,19 +49,25 @@ def main():
     spark_session.add_master_argument(parser)
     digits.add_mnist_argument(parser)
     parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
     parser.add_argument("--min-accuracy", type=float, default=0.88)
     options = parser.parse_args()
 
     training, test = digits.load(options.mnist)
-    scratch = tempfile.mkdtemp(prefix="asynchronous-")
-    model_path = str(pathlib.Path(scratch, "model.keras"))
+    directory = options.directory or tempfile.mkdtemp(prefix="tfos-asynchronous-")
+    model_path = f"{directory}/model.keras"
     # Three nodes, and each needs an executor's core while it starts.
     spark = spark_session.session(
         "asynchronous", options.master or "local-cluster[3,1,2048]", cores=3
     )
     try:
         rows = spark.createDataFrame(training, "pixels array<float>, label int").repartition(4)
-        arguments = {"pixels": len(training[0][0]), "model": model_path, "epochs": options.epochs}
+        arguments = {
+            "pixels": len(training[0][0]),
+            "directory": directory,
+            "model": model_path,
+            "epochs": options.epochs,
+        }
         with tfos.run(spark, train, nodes=3, parameter_servers=1, args=arguments) as cluster:
             cluster.train(rows, epochs=options.epochs)
     finally:
@@ -70,10 +78,9 @@ def main():
     import keras
 
     model = keras.models.load_model(model_path)
-    shutil.rmtree(scratch)
     pixels, labels = map(np.asarray, zip(*test))
     accuracy = float(np.mean(np.argmax(model.predict(pixels, verbose=0), axis=1) == labels))
-    print(f"Accuracy: {accuracy:.2%}")
+    print(f"Accuracy: {accuracy:.2%}. The model is {model_path}")
     return 0 if accuracy >= options.min_accuracy else 1
 
 

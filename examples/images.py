@@ -7,12 +7,11 @@ The pieces are PNG files in DIR/train/china, DIR/train/flower and the same below
 of images are often stored (with --directory, what is there is used; on a cluster DIR has to be one that
 all hosts reach). They are cut out of scikit-learn's sample photographs, those for the test from the right
 quarter, which is not trained on. Spark reads the files, every node decodes what it is fed, and two train
-one model together. It is saved with the decoding in it, so that it answers files.
+one model together. It is kept in DIR/model with the decoding in it, so that it answers files.
 """
 
 import argparse
 import pathlib
-import shutil
 import sys
 import tempfile
 
@@ -134,15 +133,13 @@ def main():
     parser.add_argument("--min-accuracy", type=float, default=0.8)
     options = parser.parse_args()
 
-    scratch = tempfile.mkdtemp(prefix="images-")
-    directory = options.directory or scratch
+    directory = options.directory or tempfile.mkdtemp(prefix="tfos-images-")
     arguments = {
         "epochs": options.epochs,
         "learning_rate": options.learning_rate,
         "model": f"{directory}/model",
     }
-    spark = spark_session.session("images", options.master)
-    try:
+    with spark_session.session("images", options.master) as spark:
         if not options.directory:
             write_pieces(directory, options.pieces)
         pieces = read(spark, f"{directory}/train").repartition(4).cache()
@@ -156,10 +153,8 @@ def main():
         answers = model.transform(read(spark, f"{directory}/test")).drop("content").cache()
         answers.select("path", "answer").show(5, truncate=60)
         accuracy = answers.where("answer = truth").count() / answers.count()
-    finally:
-        spark.stop()
-        shutil.rmtree(scratch)
     print(f"Accuracy: {accuracy:.2%} (at least {options.min_accuracy:.0%} is expected)")
+    print(f"The model is {directory}/model")
     return 0 if accuracy >= options.min_accuracy else 1
 
 

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """One Keras 3 model on two nodes with the JAX backend: `ctx.batches` and `keras.distribution`.
 
-    python examples/jax_digits.py [--epochs N]
+    python examples/jax_digits.py [--epochs N] [--directory DIR]
 
 Needs `pip install jax`; nodes need no TensorFlow. JAX's own collectives average the gradients. The
-variables that it and Keras read are set in each node.
+variables that it and Keras read are set in each node. The model is kept.
 """
 
 import argparse
+import os
+import tempfile
 
 import digits
 import spark_session
@@ -38,23 +40,32 @@ def train(ctx):
             ctx.report(step=int(model.optimizer.iterations), **logs)
 
     rows = ctx.batches(32, features="pixels", label="label", remainder="drop")
-    model.fit(rows, epochs=ctx.args, callbacks=[Report()], verbose=0)
+    model.fit(rows, epochs=ctx.args["epochs"], callbacks=[Report()], verbose=0)
+    if ctx.is_chief:
+        # Else Keras would wait for the other nodes while it saves.
+        keras.distribution.set_distribution(None)
+        os.makedirs(os.path.dirname(ctx.args["model"]), exist_ok=True)
+        model.save(ctx.args["model"])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     spark_session.add_master_argument(parser)
     parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
     options = parser.parse_args()
+    directory = options.directory or tempfile.mkdtemp(prefix="tfos-jax-digits-")
+    arguments = {"epochs": options.epochs, "model": f"{directory}/model.keras"}
 
     with spark_session.session("jax-digits", options.master) as spark:
         known, _ = digits.load()
         data = spark.createDataFrame(known, "pixels array<float>, label int").repartition(4).cache()
-        with tfos.run(spark, train, nodes=2, keras_backend="jax", args=options.epochs) as cluster:
+        with tfos.run(spark, train, nodes=2, keras_backend="jax", args=arguments) as cluster:
             cluster.train(data, epochs=options.epochs, shuffle=True)
         accuracies = [node.metrics["accuracy"] for node in cluster.status()]
         steps = [node.metrics["step"] for node in cluster.status()]
         print(f"steps of the nodes: {steps}, accuracy {min(accuracies):.2%}")
+        print(f"The model is {directory}/model.keras")
     return 0 if min(accuracies) > 0.9 and len(set(steps)) == 1 else 1
 
 

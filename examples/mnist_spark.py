@@ -11,7 +11,6 @@ their gradients in every step. Spark feeds them the rows.
 import argparse
 import datetime
 import os
-import shutil
 import sys
 import tempfile
 
@@ -94,7 +93,7 @@ def parse_arguments():
     parser.add_argument("--batch-size", type=int, default=64, help="of each node (default 64)")
     parser.add_argument("--learning-rate", type=float, default=0.003)
     parser.add_argument("--partitions", type=int, default=8, help="of the RDD (default 8)")
-    parser.add_argument("--export-dir", help="for the model (default: a temporary directory)")
+    parser.add_argument("--export-dir", help="for the model (default: in a temporary directory)")
     parser.add_argument("--lines", type=int, default=10, help="predictions to print (default 10)")
     parser.add_argument("--min-accuracy", type=float, default=0.95, help="fail below it")
     args = parser.parse_args()
@@ -126,17 +125,13 @@ def run(args, spark):
 
 def main():
     args = parse_arguments()
-    scratch = None
     if not args.export_dir:
-        scratch = tempfile.mkdtemp(prefix="mnist-")
-        args.export_dir = os.path.join(scratch, "model")
+        args.export_dir = os.path.join(tempfile.mkdtemp(prefix="tfos-mnist-"), "model")
     spark = spark_session.session("mnist_spark", args.master, args.nodes)
     try:
         accuracy = run(args, spark)
     finally:
         spark.stop()
-        if scratch:
-            shutil.rmtree(scratch)
     print(f"Accuracy: {accuracy:.2%} (at least {args.min_accuracy:.0%} is expected)")
     return 0 if accuracy >= args.min_accuracy else 1
 

@@ -1,29 +1,36 @@
 #!/usr/bin/env python3
-"""A search for the best learning rate with TFParallel: independent instances in Spark tasks.
+"""A search for the best learning rate: independent instances in Spark tasks, results as a DataFrame.
 
-python examples/parameter_search.py [--rates 0.0001 0.001 ...] [--epochs N]
+    python examples/parameter_search.py [--rates 0.0001 0.001 ...] [--epochs N] [--directory DIR]
+
+`tfos.parallel` runs the instances, and each tries its share of the rates. The models and the table of
+the results (Parquet) are kept. optuna_search.py chooses what to try by what it knows already.
 """
 
 import argparse
+import os
 import sys
+import tempfile
 
 import digits
 import spark_session
 
-from tensorflowonspark import TFParallel
+import tfos.parallel
 
 
-def search(args, ctx):
-    """Runs in every instance: tries its share of the learning rates."""
+def search(args, instance):
+    """Runs in every instance: a row (rate, loss, accuracy, model) for each of its learning rates."""
     import numpy as np
+    import tensorflow as tf
 
     import keras
 
-    keras.utils.set_random_seed(7)
     pixels, labels = (np.array(column) for column in zip(*args.train_rows, strict=True))
     test_pixels, test_labels = (np.array(column) for column in zip(*args.test_rows, strict=True))
-    found = {}
-    for rate in args.rates[ctx.executor_id :: ctx.num_workers]:
+    tf.io.gfile.makedirs(args.directory)
+    found = []
+    for rate in args.rates[instance.index :: instance.count]:
+        keras.utils.set_random_seed(7)
         model = keras.Sequential(
             [
                 keras.layers.Input((len(pixels[0]),)),
@@ -35,7 +42,10 @@ def search(args, ctx):
             keras.optimizers.Adam(rate), "sparse_categorical_crossentropy", metrics=["accuracy"]
         )
         model.fit(pixels, labels, batch_size=32, epochs=args.epochs, verbose=0)
-        found[rate] = model.evaluate(test_pixels, test_labels, verbose=0)[1]
+        loss, accuracy = model.evaluate(test_pixels, test_labels, verbose=0)
+        path = os.path.join(args.directory, f"rate-{rate:g}.keras")
+        model.save(path)
+        found.append((rate, float(loss), float(accuracy), path))
     return found
 
 
@@ -45,17 +55,26 @@ def main():
     parser.add_argument("--rates", type=float, nargs="+", default=[0.00001, 0.0003, 0.003, 1.0])
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--instances", type=int, default=2)
+    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
     args = parser.parse_args()
+    args.directory = args.directory or tempfile.mkdtemp(prefix="tfos-parameter-search-")
     args.train_rows, args.test_rows = digits.load()
 
     with spark_session.session("parameter_search", args.master, args.instances) as spark:
-        found = TFParallel.run(spark.sparkContext, search, args, args.instances)
-    accuracies = {rate: share for of_instance in found for rate, share in of_instance.items()}
-    for rate, share in sorted(accuracies.items()):
-        print(f"learning rate {rate:<8g} recognises {share:.2%}")
-    best = max(accuracies, key=accuracies.get)
-    print(f"Best learning rate: {best:g}")
-    return 0 if len(accuracies) == len(args.rates) else 1
+        found = tfos.parallel.run(
+            spark, lambda instance: search(args, instance), instances=args.instances
+        )
+        rows = [row for of_instance in found for row in of_instance]
+        results = spark.createDataFrame(
+            rows, "rate double, loss double, accuracy double, model string"
+        )
+        results = results.orderBy("accuracy", ascending=False).coalesce(1)
+        results.write.mode("overwrite").parquet(f"{args.directory}/results")
+        results.drop("model").show()
+        best = results.first()
+    print(f"Best learning rate: {best.rate:g}, which recognises {best.accuracy:.2%}")
+    print(f"The best model is {best.model}; the table is in {args.directory}/results")
+    return 0 if len(rows) == len(args.rates) else 1
 
 
 if __name__ == "__main__":

@@ -128,6 +128,7 @@ def main():
     accuracy = np.mean(np.argmax(model.predict(pixels, verbose=0), axis=1) == labels)
     steps = int(model.optimizer.iterations)
     print(f"{args.epochs} epochs in {clusters} clusters, {steps} steps, accuracy {accuracy:.2%}")
+    print(f"The model is {args.model}")
     if args.kill_in and clusters == 1:
         print("No node was lost", file=sys.stderr)
         return 1

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Training on a stream, a DStream or Structured Streaming with foreachBatch, and answering one.
 
-    python examples/streaming.py [--source structured|dstream] [--steps N]
+    python examples/streaming.py [--source structured|dstream] [--steps N] [--directory DIR]
 
 Two nodes learn y = 2 x + 1 from what arrives, until each has done its steps and asks for no more. What
-they have learned then answers a streaming query, which needs no cluster.
+they have learned is kept, and answers a streaming query, which needs no cluster.
 """
 
 import argparse
@@ -127,12 +127,14 @@ def main():
     spark_session.add_master_argument(parser)
     parser.add_argument("--source", choices=SOURCES, default="structured")
     parser.add_argument("--steps", type=int, default=60, help="of each node")
+    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
     options = parser.parse_args()
 
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="streaming-"))
     arriving = scratch / "arriving"
     arriving.mkdir()
-    arguments = {"steps": options.steps, "model": str(scratch / "model")}
+    directory = options.directory or tempfile.mkdtemp(prefix="tfos-streaming-")
+    arguments = {"steps": options.steps, "model": f"{directory}/model"}
     spark = spark_session.session("streaming", options.master, NODES)
     try:
         with tfos.run(spark, train, nodes=NODES, args=arguments) as cluster:
@@ -150,6 +152,7 @@ def main():
         )
     for x, y in answers[:3]:
         print(f"x = {x}: y = {y:.2f}")
+    print(f"The model is {directory}/model")
     right = all(abs(m["slope"] - SLOPE) + abs(m["offset"] - OFFSET) < 0.3 for m in learned)
     answered = [abs(y - SLOPE * x - OFFSET) < 0.3 for x, y in answers]
     return 0 if right and answered and all(answered) else 1

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Text: tells English from Python, line by line, in Python's own standard library.
 
-    python examples/text.py [--epochs N]
+    python examples/text.py [--epochs N] [--directory DIR]
 
 A line of a docstring is English, any other line that is no comment is Python. The driver learns the vocabulary
 (`TextVectorization.adapt`); the nodes get it with the program, and strings of a DataFrame through
-`ctx.dataset`. They then answer lines of modules that nothing was learned from.
+`ctx.dataset`. They then answer lines of modules that nothing was learned from. The
+model is kept with the vocabulary in it, so that it takes lines.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import pathlib
 import random
 import sys
 import sysconfig
+import tempfile
 
 import spark_session
 
@@ -64,6 +66,9 @@ def train(ctx):
         callbacks=[Report()],
         verbose=0,
     )
+    if ctx.is_chief:
+        line = keras.layers.Input((), dtype="string", name="line")
+        keras.Model(line, model(words(line))).export(ctx.args["model"], verbose=False)
 
     while not ctx.feed.should_stop():
         rows = ctx.feed.next_batch(256)
@@ -106,13 +111,19 @@ def main():
     spark_session.add_master_argument(parser)
     parser.add_argument("--lines", type=int, default=2000, help="of each kind, to train with")
     parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
     parser.add_argument("--min-accuracy", type=float, default=0.85)
     options = parser.parse_args()
 
+    directory = options.directory or tempfile.mkdtemp(prefix="tfos-text-")
     known, unknown = load(options.lines)
     words = vectorization()
     words.adapt([line for line, _ in known])
-    arguments = {"epochs": options.epochs, "vocabulary": words.get_vocabulary()}
+    arguments = {
+        "epochs": options.epochs,
+        "model": f"{directory}/model",
+        "vocabulary": words.get_vocabulary(),
+    }
 
     with spark_session.session("text", options.master) as spark:
         known, unknown = (
@@ -130,6 +141,7 @@ def main():
             answers.orderBy("text").show(8, truncate=60)
             accuracy = answers.where("is_english = int(english > 0.5)").count() / answers.count()
         print(f"Accuracy: {accuracy:.2%} (at least {options.min_accuracy:.0%} is expected)")
+        print(f"The model is {directory}/model")
     return 0 if accuracy >= options.min_accuracy else 1
 
 

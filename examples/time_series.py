@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Time series: windows made by Spark, a forecast for the next hour by a recurrent network.
 
-    python examples/time_series.py [--days N] [--epochs N]
+    python examples/time_series.py [--days N] [--epochs N] [--directory DIR]
 
 Sensors report a value each hour. Spark's window functions turn each sensor's series into rows of 48
 values and the one that follows. Two nodes learn to forecast it. The last fifth of the time is for
-the test. The forecast has to be better than the value of 24 hours before.
+the test. The forecast has to be better than the value of 24 hours before. The model is kept.
 """
 
 import argparse
@@ -77,8 +77,9 @@ def main():
     spark_session.add_master_argument(parser)
     parser.add_argument("--days", type=int, default=60)
     parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
     options = parser.parse_args()
-    directory = tempfile.mkdtemp(prefix="tfos-time-series-")
+    directory = options.directory or tempfile.mkdtemp(prefix="tfos-time-series-")
 
     with spark_session.session("time_series", options.master) as spark:
         # A shuffle of Spark makes 200 partitions. So few rows are fed faster in four.
@@ -100,6 +101,7 @@ def main():
             F.mean(F.abs(F.element_at("past", HOURS - 24 + 1) - F.col("value"))),
         ).first()
         print(f"Mean error of the forecast: {mean:.3f}; of the value a day before: {yesterday:.3f}")
+        print(f"The model is {directory}/model")
     return 0 if mean < yesterday else 1
 
 

@@ -2,7 +2,7 @@
 """TensorFlow's ParameterServerStrategy: a chief that hands steps to workers, whose variables lie on
 a parameter server.
 
-    python examples/parameter_server_strategy.py [--steps N]
+    python examples/legacy/parameter_server_strategy.py [--steps N]
 
 The chief coordinates: it schedules steps, and whichever worker is free takes the next one. Keras 3
 does not know this strategy, so the step is written out.
@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 import spark_session
 
 from tensorflowonspark import TFCluster

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Asynchronous training in the style of TensorFlow 1: between-graph replication, with rows from Spark.
 
-    python examples/between_graph.py [--epochs N]
+    python examples/legacy/between_graph.py [--epochs N] [--directory DIR]
 
 A parameter server holds the weights; two workers compute each its own steps on the rows that Spark
 feeds it, and update the weights whenever they are ready, without waiting for each other. Each node
-is on an executor, so the cluster needs three.
+is on an executor, so the cluster needs three. The weights are kept as a checkpoint.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 import digits
 import spark_session
 
@@ -50,7 +51,10 @@ def train(args, ctx):
     # A worker talks to the parameter server only: the other worker may have finished and be gone.
     config = tf1.ConfigProto(device_filters=["/job:ps", worker])
     with tf1.train.MonitoredTrainingSession(
-        master=server.target, is_chief=ctx.task_index == 0, config=config
+        master=server.target,
+        is_chief=ctx.task_index == 0,
+        checkpoint_dir=args.directory,
+        config=config,
     ) as session:
         steps = 0
         while not feed.should_stop():
@@ -75,7 +79,9 @@ def main():
     spark_session.add_master_argument(parser)
     digits.add_mnist_argument(parser)
     parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
     args = parser.parse_args()
+    args.directory = args.directory or tempfile.mkdtemp(prefix="tfos-between-graph-")
 
     rows, args.test = digits.load(args.mnist)
     args.pixels = len(rows[0][0])
@@ -103,6 +109,7 @@ def main():
             f"Worker {number}: {result['steps']} steps, {result['steps_of_all']} of all when it ended, "
             f"accuracy {result['accuracy']:.2%}"
         )
+    print(f"The checkpoint is in {args.directory}")
     return 0 if len(results) == 2 and max(result["accuracy"] for result in results) > 0.85 else 1
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Handwritten digits, read by the nodes themselves: InputMode.TENSORFLOW.
 
-    python examples/mnist_tensorflow.py [--mnist DIRECTORY] [--epochs N]
+    python examples/legacy/mnist_tensorflow.py [--mnist DIRECTORY] [--epochs N] [--directory DIR]
 
 The driver writes the digits into files; each node reads its share of the files with tf.data, and
 all train one model together, with MultiWorkerMirroredStrategy and legacy Keras. The directories
@@ -11,12 +11,15 @@ have to be visible to all hosts.
 import argparse
 import math
 import os
+import pathlib
 import shutil
 import sys
 import tempfile
 
-import digits
 import numpy as np
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+import digits
 import spark_session
 
 from tensorflowonspark import TFCluster
@@ -98,6 +101,7 @@ def main():
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--learning-rate", type=float, default=0.002)
     parser.add_argument("--files", type=int, default=6)
+    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
     parser.add_argument("--min-accuracy", type=float, default=0.9)
     args = parser.parse_args()
 
@@ -106,7 +110,8 @@ def main():
     args.steps_per_epoch = math.ceil(len(train_rows) / (args.batch_size * args.nodes))
     scratch = tempfile.mkdtemp(prefix="mnist-")
     args.data_dir = scratch
-    args.export_dir = os.path.join(scratch, "model")
+    args.directory = args.directory or tempfile.mkdtemp(prefix="tfos-mnist-tensorflow-")
+    args.export_dir = os.path.join(args.directory, "model")
     spark = spark_session.session("mnist_tensorflow", args.master, args.nodes)
     try:
         write_files(train_rows, args.data_dir, args.files)
@@ -124,6 +129,7 @@ def main():
         spark.stop()
         shutil.rmtree(scratch)
     print(f"Accuracy: {share:.2%} (at least {args.min_accuracy:.0%} is expected)")
+    print(f"The model is {args.export_dir}")
     return 0 if share >= args.min_accuracy else 1
 
 

@@ -1,16 +1,20 @@
 """A program of the old tensorspark: softmax regression in a TF1-style graph, trained on Spark.
 
 Only the import of tf.compat.v1 is new. Each partition of the RDD trains by itself and exchanges the
-weights with a parameter server on the driver.
+weights with a parameter server on the driver. They are kept as a checkpoint.
 """
 
 import argparse
+import pathlib
 import sys
+import tempfile
 
-import digits
 import numpy as np
-import spark_session
 import tensorflow.compat.v1 as tf
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+import digits
+import spark_session
 
 from tensorspark.core import spark_session as sps
 from tensorspark.core import weight_combiner as comb
@@ -33,8 +37,10 @@ def main():
     parser.add_argument(
         "--port", type=int, default=10080, help="of the parameter server; 0: a free one"
     )
+    parser.add_argument("--directory", help="for the checkpoint; default: a temporary one")
     parser.add_argument("--min-accuracy", type=float, default=0.88)
     options = parser.parse_args()
+    directory = options.directory or tempfile.mkdtemp(prefix="tfos-tensorspark-")
 
     training, test = map(in_two_columns, digits.load(options.mnist))
     # The digits are few: several passes over them are one epoch.
@@ -83,7 +89,8 @@ def main():
     accuracy = tf.reduce_mean(tf.cast(correct_prediction, tf.float32))
     images, labels = map(np.stack, zip(*test))
     reached = float(sess.run(accuracy, feed_dict={x: images, y_: labels}))
-    print(f"Accuracy: {reached:.2%}")
+    checkpoint = tf.train.Saver().save(sess, f"{directory}/model")
+    print(f"Accuracy: {reached:.2%}. The checkpoint is {checkpoint}")
     return 0 if reached >= options.min_accuracy else 1
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Model parallelism with TensorFlow's own servers: one model, its layers on different nodes.
 
-    python examples/model_parallel.py [--steps N]
+    python examples/legacy/model_parallel.py [--steps N] [--directory DIR]
 
 The weights of a small network lie on a parameter server; its first layer is computed on one worker
 and its second on another. One session drives it all, in the style of TensorFlow 1. At the end it
-prints which node computed what.
+prints which node computed what. The weights are kept as a checkpoint.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 import digits
 import spark_session
 
@@ -79,6 +80,8 @@ def train(args, ctx):
             tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE),
             traced,
         )
+        # The parameter server writes its variables itself, into a directory that it reaches.
+        tf1.train.Saver().save(session, args.checkpoint)
     collective.barrier("the end of training")
     computed = {
         node.node_name: device.device
@@ -100,7 +103,10 @@ def main():
     spark_session.add_master_argument(parser)
     digits.add_mnist_argument(parser)
     parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
     args = parser.parse_args()
+    directory = args.directory or tempfile.mkdtemp(prefix="tfos-model-parallel-")
+    args.checkpoint = str(pathlib.Path(directory, "model"))
 
     args.train, args.test = digits.load(args.mnist)
     args.pixels = len(args.train[0][0])
@@ -124,7 +130,7 @@ def main():
         shutil.rmtree(scratch)
     for name, device in result["places"].items():
         print(f"{name:>12} on {device}")
-    print(f"Accuracy: {result['accuracy']:.2%}")
+    print(f"Accuracy: {result['accuracy']:.2%}. The checkpoint is {args.checkpoint}")
     as_placed = all(result["places"][name].startswith(node) for name, node in PLACES.items())
     return 0 if as_placed and result["accuracy"] > 0.85 else 1
 
