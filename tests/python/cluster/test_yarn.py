@@ -11,9 +11,11 @@ import urllib.request
 import psutil
 import pytest
 
+import tfos
 import yarn_cluster
 from support.environments import tiny_environment
 from support.files.webhdfs import WebHdfs
+from support.page.history_server import fetch
 from support.places import ROOT, RUN_VARIABLE, SCRIPTS
 from support.waiting import wait_for
 from tfos.base import executable
@@ -153,17 +155,42 @@ def test_cluster_mode_runs_in_the_packed_python(yarn, submit, tmp_path, hdfs, le
 
 
 def test_a_killed_application_leaves_no_process(yarn, submit, leftovers):
+    application = running_application(yarn, submit)
+    assert results(yarn, application) == [{"nodes": 2}]
+    assert processes_of(application), "nobody is there who could stay"
+    kill(yarn, application)
+    wait_for(lambda: not processes_of(application), "its processes to end")
+
+
+def test_the_tab_of_sparks_ui_is_there_behind_yarns_proxy(yarn, submit, leftovers):
+    options = ["spark.ui.enabled=true", "spark.ui.port=0", f"spark.jars={tfos.jar_path()}"]
+    application = running_application(
+        yarn, submit, *(word for option in options for word in ("--conf", option))
+    )
+    proxied = f"http://{yarn.http}/proxy/{application['id']}/TensorFlow/"
+    try:
+        page = wait_for(lambda: fetch(proxied), "the proxy to show the tab")
+        assert all(f"<td>worker:{index}</td>" in page for index in range(2)), page
+        assert f'href="/proxy/{application["id"]}/TensorFlow' in page, "the way back leads past it"
+    finally:
+        kill(yarn, application)
+    wait_for(lambda: not processes_of(application), "its processes to end")
+
+
+def running_application(yarn, submit, *options):
+    """One whose nodes stay until it is killed."""
     before = newest(yarn).get("id")
-    submit("--deploy-mode", "cluster", "--no-env", PROGRAM, "wait")
+    submit("--deploy-mode", "cluster", "--no-env", *options, PROGRAM, "wait")
 
     def running():
         application = newest(yarn)
         is_new = application.get("id") not in (None, before)
         return application if is_new and results(yarn, application) else None
 
-    application = wait_for(running, "the nodes to run", BOUND_SECONDS)
-    assert results(yarn, application) == [{"nodes": 2}]
-    assert processes_of(application), "nobody is there who could stay"
+    return wait_for(running, "the nodes to run", BOUND_SECONDS)
+
+
+def kill(yarn, application):
     request = urllib.request.Request(
         f"http://{yarn.http}/ws/v1/cluster/apps/{application['id']}/state?user.name={application['user']}",
         json.dumps({"state": "KILLED"}).encode(),
@@ -173,7 +200,6 @@ def test_a_killed_application_leaves_no_process(yarn, submit, leftovers):
     urllib.request.urlopen(request, timeout=BOUND_SECONDS).close()
     wait_for(lambda: newest(yarn).get("state") in _FINAL_STATES, "YARN to kill it")
     wait_for(lambda: newest(yarn).get("finalStatus") == "KILLED", "YARN to say so")
-    wait_for(lambda: not processes_of(application), "its processes to end")
 
 
 def processes_of(application):
