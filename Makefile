@@ -14,6 +14,8 @@ WHEEL ?=
 MNIST ?=
 # Further arguments of pytest for `make test` and `make test-long`, such as -k NAME.
 PYTEST_ARGS ?=
+# Where `make test-long` looks for tests; with options, too.
+LONG_TESTS ?= tests/python
 # Tests wait for other processes for a part of their time, so one more of them than processors keeps
 # these busy. Each has a Spark of its own, which takes 4 GiB. A process that dies at a test would die
 # at it again.
@@ -100,7 +102,7 @@ test: ## Build and run the tests: C++ (ctest), Python on real Spark clusters (py
 
 test-long: ## Run the long Python tests: whole examples and walks through pages, deaths of processes and hosts.
 	@tools/steps.sh $(TEST_STEPS) \
-	  'Running the long Python tests' '$(PYTEST) --junitxml $(RESULTS)/python_long.xml -m long tests/python $(PYTEST_ARGS)' \
+	  'Running the long Python tests' '$(PYTEST) --junitxml $(RESULTS)/python_long.xml -m long $(LONG_TESTS) $(PYTEST_ARGS)' \
 	  'Reporting' '.venv/bin/python tools/checks/report_tests.py $(RESULTS)/python_long.xml'
 
 test-matrix: ## Try all versions that tfos is made for; VERSIONS=spark-3.5.7,java-21: these. Writes docs/versions.md.
