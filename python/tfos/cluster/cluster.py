@@ -43,6 +43,8 @@ _LAUNCH_END_SECONDS = 5.0
 _RESULTS_SECONDS = 120.0
 #: For TensorBoard to import what it needs on a busy host.
 _TENSORBOARD_SECONDS = 300.0
+#: For the coordinator to end, beyond the nodes' grace: it waits for open pages (up to 11 s).
+_CLOSE_SECONDS = 15.0
 
 logger = logging.getLogger(__name__)
 
@@ -438,7 +440,7 @@ class Cluster:
         this is interrupted, or something in it fails."""
         with ExitStack() as at_last:  # What is named first is done last.
             at_last.callback(atexit.unregister, self._at_exit)
-            at_last.callback(self._coordinator.close, timeout=self._stop_grace + 10)
+            at_last.callback(self._coordinator.close, timeout=self._stop_grace + _CLOSE_SECONDS)
             if cancel:
                 at_last.callback(self._launcher.release_executors)
                 at_last.callback(self._jobs.cancel)

@@ -238,7 +238,7 @@ class Coordinator:
             return None
         return NodeFailedError.from_message(failure)
 
-    def close(self, timeout: float = 10.0) -> None:
+    def close(self, timeout: float = 15.0) -> None:
         """Ends the process; after ``timeout`` seconds by force."""
         with self._changed:
             self._closing = True

@@ -50,8 +50,6 @@ constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
 constexpr milliseconds kGraceAfterDriver{5000};
 constexpr std::chrono::seconds kEndAfterDriver(10);
 constexpr std::chrono::seconds kLastWords(2);
-/// A page in a browser asks every two seconds.
-constexpr std::chrono::seconds kForPages(3);
 constexpr std::size_t kMaxUnknownTypes = 16;  // that are logged
 
 template <typename... Functions>
@@ -93,7 +91,7 @@ class Coordinator final : public ControlService {
       }
     } else {
       pages_.BeginEnd();
-      co_await pages_.ShowEnd(Deadline::After(kForPages));
+      co_await pages_.ShowEnd();
     }
     server_->Close();
     co_await driver_.Flush(Deadline::After(kLastWords));

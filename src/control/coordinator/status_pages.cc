@@ -22,6 +22,8 @@ namespace asio = boost::asio;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLongestPoll{10'000};
+/// For the answer of a page that asks in time.
+constexpr std::chrono::seconds kAnswerMargin{1};
 constexpr std::string_view kStatus = "/v1/status";
 constexpr std::string_view kHistory = "/v1/history";
 constexpr int kGood = 200;
@@ -55,16 +57,19 @@ HttpAnswer StatusPages::NoteViewer(HttpAnswer answer, std::string_view target,
   const std::string_view page = Viewers::NameIn(query);
   if (page.empty() || answer.status != kGood || (!is_status && target != kHistory)) return answer;
   const Viewers::Part part = is_status ? Viewers::Part::kStatus : Viewers::Part::kHistory;
-  answer.on_sent = [this, look = viewers_.Begin(page, part, clock_.Now())] {
+  answer.on_sent = [this, look = viewers_.Begin(page, part, record_->ask_again(), clock_.Now())] {
     viewers_.End(look);
     if (viewers_.AllHaveTheEnd(clock_.Now())) end_was_seen_.Open();
   };
   return answer;
 }
 
-asio::awaitable<void> StatusPages::ShowEnd(Deadline deadline) {
+asio::awaitable<void> StatusPages::ShowEnd() {
   end_was_seen_.Reset();
-  if (!viewers_.AllHaveTheEnd(clock_.Now())) co_await end_was_seen_.Wait(deadline);
+  const Clock::TimePoint now = clock_.Now();
+  if (viewers_.AllHaveTheEnd(now)) co_return;
+  const Clock::Duration most = record_->ask_again() + kAnswerMargin;
+  co_await end_was_seen_.Wait(Deadline::After(std::min(most, viewers_.LongestWait(now))));
 }
 
 std::optional<int> StatusPages::NodeWithTensorBoard() const {

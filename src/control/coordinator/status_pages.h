@@ -44,9 +44,9 @@ class StatusPages {
 
   /// The state changes no more.
   void BeginEnd() { viewers_.BeginEnd(); }
-  /// Waits until each page that has asked lately has the last state, but not longer than until the
-  /// deadline. At once where there is no such page.
-  boost::asio::awaitable<void> ShowEnd(Deadline deadline);
+  /// Waits until each page that has asked lately has the last state, but not much longer than until
+  /// it should have asked again. At once where there is no such page.
+  boost::asio::awaitable<void> ShowEnd();
 
  private:
   HttpAnswer Page(std::string_view target, std::string_view query) const;

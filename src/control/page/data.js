@@ -6,7 +6,6 @@ const tfos = {};
 
 (() => {
   const LEAST_POLL_MS = 2000;
-  const POLL_MS_A_NODE = 10;  // The answers grow with the cluster.
   const MOST_WAIT_MS = 15000;
   const MOST_EVENTS = 2000;
 
@@ -86,7 +85,7 @@ const tfos = {};
         const [status, past] = await Promise.all(
             [`v1/status?page=${this.name}`, `v1/history?${query}`].map(async (path) => (await this.get(path)).json()));
         this.failures = 0;
-        wait = Math.max(wait, status.nodes.length * POLL_MS_A_NODE);
+        wait = past.ask_again_ms;
         if (this.eventsSeen > 0 && past.events_count < this.eventsSeen) this.events = [];
         // One that has changed comes again, with its number.
         const news = new Set(past.events.map((event) => event.number));

@@ -21,13 +21,14 @@ std::string_view Viewers::NameIn(std::string_view query) {
   return "";
 }
 
-Viewers::Look Viewers::Begin(std::string_view page, Part part, Clock::TimePoint now) {
+Viewers::Look Viewers::Begin(std::string_view page, Part part, Clock::Duration interval,
+                             Clock::TimePoint now) {
   auto known = viewers_.find(page);
   if (known == viewers_.end()) {
-    std::erase_if(viewers_, [&](const auto& entry) { return now - entry.second.asked > kRecent; });
+    std::erase_if(viewers_, [&](const auto& entry) { return now > entry.second.awaited_until; });
     if (viewers_.size() < kMost) known = viewers_.emplace(page, Viewer{}).first;
   }
-  if (known != viewers_.end()) known->second.asked = now;
+  if (known != viewers_.end()) known->second.awaited_until = now + interval + kLate;
   return {.page = std::string(page), .part = part, .of_end = ends_};
 }
 
@@ -41,9 +42,16 @@ void Viewers::BeginEnd() { ends_ = true; }
 
 bool Viewers::AllHaveTheEnd(Clock::TimePoint now) const {
   return std::ranges::all_of(viewers_, [&](const auto& entry) {
-    const Viewer& viewer = entry.second;
-    return now - viewer.asked > kRecent || (viewer.has_status && viewer.has_history);
+    return now > entry.second.awaited_until || entry.second.HasTheEnd();
   });
+}
+
+Clock::Duration Viewers::LongestWait(Clock::TimePoint now) const {
+  Clock::Duration longest{};
+  for (const auto& [page, viewer] : viewers_) {
+    if (!viewer.HasTheEnd()) longest = std::max(longest, viewer.awaited_until - now);
+  }
+  return longest;
 }
 
 }  // namespace tfos::control

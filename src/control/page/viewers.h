@@ -28,8 +28,8 @@ class Viewers {
     bool of_end = false;
   };
 
-  /// A page that has not asked for so long is closed, or in the background.
-  static constexpr std::chrono::seconds kRecent{5};
+  /// A page that is so late is closed, or in the background.
+  static constexpr std::chrono::seconds kLate{3};
   static constexpr std::size_t kMost = 256;
   static constexpr std::size_t kMostNameBytes = 32;
 
@@ -38,21 +38,25 @@ class Viewers {
   /// The value of `page` in a query; empty if there is none, or none that is a name.
   static std::string_view NameIn(std::string_view query);
 
-  /// A page asks: what it is answered is the state of now.
-  Look Begin(std::string_view page, Part part, Clock::TimePoint now);
+  /// A page asks: what it is answered is the state of now. Then it asks again after `interval`.
+  Look Begin(std::string_view page, Part part, Clock::Duration interval, Clock::TimePoint now);
   /// The answer was sent.
   void End(const Look& look);
 
   /// The state changes no more.
   void BeginEnd();
-  /// No page that has asked lately is without the last state.
+  /// No page that is still awaited is without the last state.
   bool AllHaveTheEnd(Clock::TimePoint now) const;
+  /// For how long from now at most a page without the last state is awaited.
+  Clock::Duration LongestWait(Clock::TimePoint now) const;
 
  private:
   struct Viewer {
-    Clock::TimePoint asked;
+    Clock::TimePoint awaited_until;
     bool has_status = false;  // of the end
     bool has_history = false;
+
+    bool HasTheEnd() const { return has_status && has_history; }
   };
 
   std::map<std::string, Viewer, std::less<>> viewers_;

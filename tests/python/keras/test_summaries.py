@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
 
 import keras
 import tfos
@@ -50,6 +51,28 @@ def test_each_node_draws_its_feed_beside_the_curves_of_keras(spark, tmp_path):
             assert 0 <= waited <= all_of_it <= 1.01
         steps = [step for step, _ in drawn["node/steps_per_second"]]
         assert len(steps) == 3 and steps == sorted(steps) and steps[0] > 0
+
+
+@pytest.mark.long
+def test_the_profilers_trace_names_the_feed_and_the_all_reduce(spark, tmp_path):
+    rows = spark.range(2000).selectExpr("array(id % 7 / 7, id % 11 / 11) AS x", "id % 7 / 7 AS y")
+    with tfos.run(spark, programs.with_profile, nodes=2, log_dir=str(tmp_path)) as cluster:
+        cluster.train(rows)
+    for node in ("worker-0", "worker-1"):
+        (trace,) = tmp_path.glob(f"{node}/train/plugins/profile/*/*.xplane.pb")
+        space = XSpace.FromString(trace.read_bytes())
+        (host,) = [plane for plane in space.planes if plane.name == "/host:CPU"]
+        events = [event for line in host.lines for event in line.events]
+        names = [host.event_metadata[event.metadata_id].name for event in events]
+        assert len([name for name in names if name.endswith("/TfosAllReduce:TfosAllReduce")]) == 3
+        feeds = [
+            name
+            for name, event in zip(names, events, strict=True)
+            for stat in event.stats
+            # Texts are among the names.
+            if host.stat_metadata[stat.ref_value].name == "TfosFeed"
+        ]
+        assert feeds == ["Iterator::Root::Map"] * 3
 
 
 def test_long_epochs_are_drawn_within(tmp_path):

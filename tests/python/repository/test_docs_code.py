@@ -372,10 +372,9 @@ def test_numbers_of_the_readme_are_those_of_the_measurements():
         assert float(text.replace(",", "")) in {round(value, digits) for value in values}, text
 
 
-def test_the_chart_is_drawn_from_the_measurements():
-    subprocess.run(
-        [sys.executable, ROOT / "tools/pages/performance_chart.py", "--check"], check=True
-    )
+@pytest.mark.parametrize("chart", ["performance_chart.py", "recovery_chart.py"])
+def test_a_chart_is_drawn_from_the_measurements(chart):
+    subprocess.run([sys.executable, ROOT / "tools/pages" / chart, "--check"], check=True)
 
 
 def test_hidden_code_and_fragments_are_told_apart(tmp_path):

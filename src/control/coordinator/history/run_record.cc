@@ -168,12 +168,13 @@ std::string RunRecord::ActivityJson() const {
 }
 
 std::string RunRecord::Json(const HistoryQuery& query, Clock::TimePoint now) const {
-  return fmt::format(R"({{"cluster_id":{},"started_ms":{},"now_ms":{},"activity":{},"events":{},)"
-                     R"("events_count":{},"range":"{}",{}}})",
-                     WriteJsonLine(cluster_id_), started_ms_, Since(now).count(), ActivityJson(),
-                     events_.Json(query.events_from), events_.changes(),
-                     query.range == History::Range::kWhole ? "whole" : "recent",
-                     history_.Json(query.range, query.nodes));
+  return fmt::format(
+      R"({{"cluster_id":{},"started_ms":{},"now_ms":{},"ask_again_ms":{},"activity":{},)"
+      R"("events":{},"events_count":{},"range":"{}",{}}})",
+      WriteJsonLine(cluster_id_), started_ms_, Since(now).count(), ask_again().count(),
+      ActivityJson(), events_.Json(query.events_from), events_.changes(),
+      query.range == History::Range::kWhole ? "whole" : "recent",
+      history_.Json(query.range, query.nodes));
 }
 
 }  // namespace tfos::control

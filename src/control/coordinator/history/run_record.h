@@ -1,6 +1,7 @@
 #ifndef TFOS_CONTROL_COORDINATOR_HISTORY_RUN_RECORD_H_
 #define TFOS_CONTROL_COORDINATOR_HISTORY_RUN_RECORD_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -59,6 +60,13 @@ class RunRecord {
   /// An object of JSON, as docs/formats/control-protocol.md has it.
   std::string Json(const HistoryQuery& query, Clock::TimePoint now) const;
   std::size_t nodes() const { return history_.nodes(); }
+  /// How long a page waits until it asks again. Answers grow with the cluster.
+  std::chrono::milliseconds ask_again() const {
+    constexpr std::chrono::milliseconds kLeast{2000};
+    constexpr std::chrono::milliseconds kMost{10'000};
+    constexpr std::chrono::milliseconds kForANode{10};
+    return std::clamp(kForANode * static_cast<std::int64_t>(nodes()), kLeast, kMost);
+  }
   /// Adds the rates of each of its nodes.
   void AddRates(ClusterStatus& status) const;
 

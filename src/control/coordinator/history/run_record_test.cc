@@ -64,6 +64,7 @@ TEST(RunRecordTest, TellsHowTheRunHasGone) {
   const json told = json::parse(record.Json({.nodes = {1}}, clock.Now()));
   EXPECT_EQ(told["cluster_id"], "c\"1");
   EXPECT_EQ(told["now_ms"], 1500);
+  EXPECT_EQ(told["ask_again_ms"], 2000);
   EXPECT_EQ(told["range"], "recent");
   EXPECT_EQ(told["activity"]["doing"], "feeding");
   EXPECT_EQ(told["activity"]["items_read"], 7);
@@ -167,6 +168,16 @@ TEST(RunRecordTest, AFailureIsAnEvent) {
   EXPECT_EQ(told["events"][0]["text"],
             "the cluster has failed: could not run map_fun: ValueError: no");
   EXPECT_EQ(told["events"][0]["node_id"], 0);
+}
+
+TEST(RunRecordTest, PagesOfManyNodesAskLessOften) {
+  const auto ask_again = [](std::size_t nodes) {
+    return RunRecord("c1", nodes, milliseconds(1000), Clock::TimePoint()).ask_again();
+  };
+  EXPECT_EQ(ask_again(200), milliseconds(2000));
+  EXPECT_EQ(ask_again(300), milliseconds(3000));
+  EXPECT_EQ(ask_again(1000), milliseconds(10'000));
+  EXPECT_EQ(ask_again(4000), milliseconds(10'000));
 }
 
 }  // namespace

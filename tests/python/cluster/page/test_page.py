@@ -273,6 +273,13 @@ def test_a_thousand_nodes_stay_usable():
             assert text_of(driver, "#legend").endswith(picked.strip())
             assert text_of(driver, "#details").startswith(picked.strip())
             assert complaints(driver) == []
+            # Its page asks every ten seconds, and the end waits for it.
+            cluster.fail(1, "ValueError: no such column", "Traceback ...")
+            assert cluster.coordinator.wait_quietly(
+                lambda: cluster.coordinator.failure, BOUND_SECONDS
+            )
+            cluster.coordinator.close()
+            assert text_of(driver, "#state") == "failed"
 
 
 @pytest.mark.parametrize("dark", [False, True])

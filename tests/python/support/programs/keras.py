@@ -281,6 +281,16 @@ def weightless(ctx):
     return model.get_weights()
 
 
+def with_profile(ctx):
+    import keras
+
+    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+    model.compile(ctx.distribute(keras.optimizers.SGD(0.05)), "mse")
+    directory = f"{ctx.log_dir}/{ctx.job_name}-{ctx.task_index}"
+    board = keras.callbacks.TensorBoard(directory, profile_batch=(2, 4))
+    model.fit(ctx.dataset(32, features="x", label="y"), callbacks=[board], verbose=0)
+
+
 def with_summaries(ctx):
     import keras
 
