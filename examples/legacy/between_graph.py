@@ -5,7 +5,9 @@
 
 A parameter server holds the weights; two workers compute each its own steps on the rows that Spark
 feeds it, and update the weights whenever they are ready, without waiting for each other. Each node
-is on an executor, so the cluster needs three. The weights are kept as a checkpoint.
+is on an executor, so the cluster needs three. The weights are kept as a checkpoint, which the first
+worker writes: the other one's last steps may be missing in it. A second run with the same DIR goes on
+from there.
 """
 
 import argparse

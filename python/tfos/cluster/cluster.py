@@ -43,7 +43,7 @@ _LAUNCH_END_SECONDS = 5.0
 _RESULTS_SECONDS = 120.0
 #: For TensorBoard to import what it needs on a busy host.
 _TENSORBOARD_SECONDS = 300.0
-#: For the coordinator to end, beyond the nodes' grace: it waits for open pages (up to 11 s).
+#: For the coordinator to end, beyond the nodes' grace: it waits for open pages (up to 12 s).
 _CLOSE_SECONDS = 15.0
 
 logger = logging.getLogger(__name__)

@@ -22,8 +22,10 @@ namespace asio = boost::asio;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLongestPoll{10'000};
-/// For the answer of a page that asks in time.
-constexpr std::chrono::seconds kAnswerMargin{1};
+/// For the answer of a page that asks in time. A page of many nodes takes longer to draw, and only
+/// then begins to wait.
+constexpr milliseconds kAnswerMargin{1000};
+constexpr int kDrawingShare = 5;
 constexpr std::string_view kStatus = "/v1/status";
 constexpr std::string_view kHistory = "/v1/history";
 constexpr int kGood = 200;
@@ -68,7 +70,8 @@ asio::awaitable<void> StatusPages::ShowEnd() {
   end_was_seen_.Reset();
   const Clock::TimePoint now = clock_.Now();
   if (viewers_.AllHaveTheEnd(now)) co_return;
-  const Clock::Duration most = record_->ask_again() + kAnswerMargin;
+  const milliseconds interval = record_->ask_again();
+  const Clock::Duration most = interval + std::max(kAnswerMargin, interval / kDrawingShare);
   co_await end_was_seen_.Wait(Deadline::After(std::min(most, viewers_.LongestWait(now))));
 }
 

@@ -56,9 +56,7 @@ Result<std::span<std::byte>> PartitionWriter::ReserveRoom(std::size_t bytes) {
     if (train) TFOS_RETURN_IF_ERROR(nodes_.LookAbroad());
     candidates.clear();
     node_of_candidate.clear();
-    for (std::size_t k = 0; k < nodes_.size(); ++k) {
-      // Of equals the first is chosen: another one by each of the tasks that begin together.
-      const std::size_t i = (k + options_.session.key.partition) % nodes_.size();
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
       FedNode& node = nodes_[i];
       if (!node.asked || !node.open()) continue;
       node.capacity_bytes = std::max(node.capacity_bytes, node.free_bytes);
@@ -70,6 +68,11 @@ Result<std::span<std::byte>> PartitionWriter::ReserveRoom(std::size_t bytes) {
       node_of_candidate.push_back(i);
     }
     if (train && !candidates.empty() && bytes > largest_region_) return ReserveAlone(bytes);
+    // Of equals the first is chosen: another one by each of the tasks that begin together.
+    const auto first = static_cast<std::ptrdiff_t>(
+        candidates.empty() ? 0 : options_.session.key.partition % candidates.size());
+    std::ranges::rotate(candidates, candidates.begin() + first);
+    std::ranges::rotate(node_of_candidate, node_of_candidate.begin() + first);
     const Clock::TimePoint now = Clock::Steady().Now();
     const bool anywhere = nodes_.OutOfRoom(now);
     const BalanceChoice choice = ChooseNode(candidates, bytes, anywhere);

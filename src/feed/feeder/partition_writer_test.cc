@@ -58,6 +58,46 @@ TEST_F(PartitionWriterTest, AHugeRowGoesToANodeThatHasMemoryForIt) {
   EXPECT_TRUE(Take(*servers_[1]) == huge);
   EXPECT_TRUE((*first)->Finish().ok());
   EXPECT_TRUE((*second)->Finish().ok());
+  EXPECT_EQ(servers_[0]->counters().broken_sessions, 0u) << "it has left, and did not die";
+}
+
+class HugeRowTest : public PartitionWriterTest {
+ protected:
+  /// The memory of all nodes is with rows that their programs hold.
+  void FillAll() {
+    for (const auto& server : servers_) {
+      ASSERT_TRUE(Put(*other_, std::string(2 * kSmallRegion, 'o'), held_.size()).ok());
+      held_.push_back(server->Next("input", {.deadline = Deadline::After(kLong)}));
+      ASSERT_TRUE(held_.back().ok()) << held_.back().status().DebugString();
+    }
+  }
+
+  void SetUp() override {
+    StartServers(2, 4);
+    other_ = PartitionWriter::Open(Options(0)).value();
+    writer_ = PartitionWriter::Open(Options(1)).value();
+    FillAll();
+  }
+
+  std::unique_ptr<PartitionWriter> other_;
+  std::unique_ptr<PartitionWriter> writer_;
+  std::vector<Result<Next>> held_;
+  const std::string huge_ = std::string(3 * kSmallRegion, 'h');
+};
+
+TEST_F(HugeRowTest, ItsFeederHearsThatNobodyWantsItAnyMore) {
+  std::thread feeder([&] { EXPECT_TRUE(Put(*writer_, huge_).ok()); });
+  for (const auto& server : servers_) server->Terminate();
+  feeder.join();
+  EXPECT_TRUE(writer_->stopped());
+}
+
+TEST_F(HugeRowTest, ItGoesToAnotherNodeWhenOneIsLostMeanwhile) {
+  std::thread feeder([&] { EXPECT_TRUE(Put(*writer_, huge_).ok()); });
+  End(1);
+  held_.clear();
+  feeder.join();
+  EXPECT_TRUE(Take(*servers_[0]) == huge_);
 }
 
 TEST_F(PartitionWriterTest, ANodeOfAnotherHostThatLagsBehindIsFed) {
@@ -165,7 +205,6 @@ TEST_F(PartitionWriterTest, NoNodeGetsASecondChunkBeforeAllHaveOne) {
   }
 }
 
-// The node is so late here as its memory is with another feeder, which has brought nothing yet.
 TEST_F(PartitionWriterTest, FeedersThatBeginTogetherBeginWithDifferentNodes) {
   StartServers(3, 8);
   std::vector<std::unique_ptr<PartitionWriter>> writers;
@@ -184,6 +223,7 @@ TEST_F(PartitionWriterTest, FeedersThatBeginTogetherBeginWithDifferentNodes) {
   }
 }
 
+// The node is so late here as its memory is with another feeder, which has brought nothing yet.
 TEST_F(PartitionWriterTest, ANodeThatAnswersLateIsWaitedForWhileItHasNoRow) {
   StartServers(2, 1);
   Result<std::unique_ptr<FeedClient>> other =

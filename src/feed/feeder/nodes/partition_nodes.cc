@@ -153,10 +153,15 @@ Status PartitionNodes::Ask(std::size_t index, const SessionOptions& session) {
 }
 
 std::optional<std::size_t> PartitionNodes::LeastUnasked() const {
+  const auto better = [](const FedNode& a, const FedNode& b) {
+    if (a.accepted_bytes != b.accepted_bytes) return a.accepted_bytes < b.accepted_bytes;
+    return !a.remote && b.remote;
+  };
   std::optional<std::size_t> least;
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+  for (std::size_t k = 0; k < nodes_.size(); ++k) {
+    const std::size_t i = (k + options_.session.key.partition) % nodes_.size();
     if (nodes_[i].asked || !nodes_[i].wants_rows()) continue;
-    if (!least || nodes_[i].accepted_bytes < nodes_[*least].accepted_bytes) least = i;
+    if (!least || better(nodes_[i], nodes_[*least])) least = i;
   }
   return least;
 }
@@ -165,13 +170,15 @@ Result<std::optional<std::size_t>> PartitionNodes::OpenForOne(std::size_t bytes)
   SessionOptions session = options_.session;
   session.region_bytes = 1;  // Next to nothing: it grows to the chunk's size.
   Deadline patience = Deadline::After(options_.progress_timeout);
+  Clock::Duration pause = kPatienceAtHome;
   while (!stopped()) {
     if (const std::optional<std::size_t> next = LeastUnasked()) {
       TFOS_RETURN_IF_ERROR(Ask(*next, session));
       if (nodes_.empty()) return Unreachable();
     }
     const bool all_asked = !LeastUnasked();
-    const Deadline round = all_asked ? patience : Deadline::After(kPatienceAtHome).Min(patience);
+    const Deadline round = all_asked ? patience : Deadline::After(pause).Min(patience);
+    pause = std::min<Clock::Duration>(2 * pause, kMostPause);
     const auto any_asked = [&] {
       return std::ranges::any_of(nodes_,
                                  [](const FedNode& n) { return n.asked && n.wants_rows(); });
@@ -190,7 +197,7 @@ Result<std::optional<std::size_t>> PartitionNodes::OpenForOne(std::size_t bytes)
 
 Result<std::optional<std::size_t>> PartitionNodes::FindRoom(std::size_t bytes) {
   std::optional<std::size_t> found;
-  for (std::size_t i = 0; i < nodes_.size() && !found;) {
+  for (std::size_t i = 0; i < nodes_.size();) {
     FedNode& node = nodes_[i];
     if (!node.asked || node.client == nullptr) {
       ++i;
@@ -204,16 +211,20 @@ Result<std::optional<std::size_t>> PartitionNodes::FindRoom(std::size_t bytes) {
       TFOS_RETURN_IF_ERROR(Lose(i, status));
       continue;
     }
-    if (node.open() && *free >= bytes) found = i;
+    node.free_bytes = *free;
+    if (!found && node.open() && node.free_bytes >= bytes) found = i;
     ++i;
   }
   if (!found) return found;
   // A feeder that holds memory of one node must not wait for that of another one.
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    if (i == *found || !nodes_[i].asked) continue;
-    nodes_[i].stopped = !nodes_[i].wants_rows();
-    nodes_[i].asked = false;
-    nodes_[i].client.reset();
+    FedNode& node = nodes_[i];
+    if (i == *found || !node.asked) continue;
+    node.stopped = !node.wants_rows();
+    node.asked = false;
+    // It has given memory, too, and is not to take the feeder for one that has died.
+    if (node.open() && node.free_bytes >= bytes) (void)node.client->End();
+    node.client.reset();
   }
   return found;
 }

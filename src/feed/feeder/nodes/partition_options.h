@@ -56,7 +56,8 @@ struct PartitionWriterOptions {
   /// any time.
   std::chrono::milliseconds patience_with_beginners{10'000};
   /// Nodes of other hosts that one feeder feeds at once, those that have got least; more of them
-  /// one by one, if they lag behind or nothing else helps.
+  /// one by one, if they lag behind or nothing else helps. For a chunk that no region holds, all
+  /// may be asked.
   std::size_t most_remote_nodes = 2;
 };
 

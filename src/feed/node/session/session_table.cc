@@ -258,9 +258,11 @@ void SessionTable::Withdraw(FeedSession& session) {
 }
 
 void SessionTable::BreakOff(const SessionPointer& session, std::string_view why) {
-  // A feeder that was still waiting has brought nothing, and many go when another node has served
-  // them.
-  if (session->phase != SessionPhase::kWaiting) {
+  // A feeder that was still waiting for memory has brought nothing, and many go when another node
+  // has served them.
+  const bool grows_first = session->phase == SessionPhase::kGrowing && session->items == 0 &&
+                           session->options.mode == Mode::kTrain;
+  if (session->phase != SessionPhase::kWaiting && !grows_first) {
     chores_.warnings.push_back(fmt::format("feed: partition {} (task attempt {}) broke off: {}",
                                            session->options.key.partition, session->options.attempt,
                                            why));

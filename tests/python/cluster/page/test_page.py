@@ -279,6 +279,8 @@ def test_a_thousand_nodes_stay_usable():
                 lambda: cluster.coordinator.failure, BOUND_SECONDS
             )
             cluster.coordinator.close()
+            # A page that has missed the end says `unknown`.
+            wait_for(lambda: text_of(driver, "#state") in ("failed", "unknown"), "the page's end")
             assert text_of(driver, "#state") == "failed"
 
 
