@@ -68,11 +68,6 @@ Result<std::span<std::byte>> PartitionWriter::ReserveRoom(std::size_t bytes) {
       node_of_candidate.push_back(i);
     }
     if (train && !candidates.empty() && bytes > largest_region_) return ReserveAlone(bytes);
-    // Of equals the first is chosen: another one by each of the tasks that begin together.
-    const auto first = static_cast<std::ptrdiff_t>(
-        candidates.empty() ? 0 : options_.session.key.partition % candidates.size());
-    std::ranges::rotate(candidates, candidates.begin() + first);
-    std::ranges::rotate(node_of_candidate, node_of_candidate.begin() + first);
     const Clock::TimePoint now = Clock::Steady().Now();
     const bool anywhere = nodes_.OutOfRoom(now);
     const BalanceChoice choice = ChooseNode(candidates, bytes, anywhere);

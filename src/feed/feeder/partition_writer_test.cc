@@ -205,24 +205,6 @@ TEST_F(PartitionWriterTest, NoNodeGetsASecondChunkBeforeAllHaveOne) {
   }
 }
 
-TEST_F(PartitionWriterTest, FeedersThatBeginTogetherBeginWithDifferentNodes) {
-  StartServers(3, 8);
-  std::vector<std::unique_ptr<PartitionWriter>> writers;
-  for (std::uint32_t partition = 0; partition < 3; ++partition) {
-    Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(Options(partition));
-    ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
-    ASSERT_EQ((*writer)->Reserve(1).value().size(), 1u) << "no node has got anything";
-    writers.push_back(std::move(*writer));
-  }
-  for (const std::unique_ptr<PartitionWriter>& writer : writers) {
-    ASSERT_TRUE(writer->Commit(1, {0, 1}).ok());
-  }
-  for (const auto& server : servers_) {
-    EXPECT_FALSE(Take(*server).empty());
-    EXPECT_EQ(server->counters().items, 1u);
-  }
-}
-
 // The node is so late here as its memory is with another feeder, which has brought nothing yet.
 TEST_F(PartitionWriterTest, ANodeThatAnswersLateIsWaitedForWhileItHasNoRow) {
   StartServers(2, 1);

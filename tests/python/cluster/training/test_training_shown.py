@@ -65,7 +65,8 @@ def wait_for_detail(cluster, detail):
 
 
 def test_all_places_say_how_far_a_training_is(spark, tmp_path, capsys, leftovers):
-    rows = spark.sparkContext.parallelize([[1.0, 2.0, 3.0]] * 40, 2)
+    # More partitions than tasks at once, so that none of the nodes is left without rows.
+    rows = spark.sparkContext.parallelize([[1.0, 2.0, 3.0]] * 40, 8)
     with tfos.run(spark, train, nodes=2, args=str(tmp_path)) as cluster:
         wait_for_detail(cluster, "importing TensorFlow")
         (tmp_path / "import").touch()
