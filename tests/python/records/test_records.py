@@ -316,7 +316,10 @@ def test_parts_of_an_indexed_file(tmp_path):
             lambda path: records.read(path, pa.schema([("t", pa.timestamp("us"))])),
             "column 't' .* 'tsu:'",
         ),
-        (lambda path: records.read(path, record_type="Other"), "record_type must be Example or SequenceExample, not"),
+        (
+            lambda path: records.read(path, record_type="Other"),
+            "must be Example or SequenceExample",
+        ),
         (
             lambda path: records.read(path, pa.schema([]), compression="LZ4"),
             "compression must be '', GZIP or ZLIB, not 'LZ4'",
