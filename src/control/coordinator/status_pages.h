@@ -45,7 +45,7 @@ class StatusPages {
   /// The state changes no more.
   void BeginEnd() { viewers_.BeginEnd(); }
   /// Waits until each page that has asked lately has the last state, but not much longer than until
-  /// it should have asked again. At once where there is no such page.
+  /// it should have asked again. Returns at once if there is no such page.
   boost::asio::awaitable<void> ShowEnd();
 
  private:

@@ -47,9 +47,9 @@ TEST_F(PartitionWriterTest, AHugeRowGoesToANodeThatStillWantsRows) {
 TEST_F(PartitionWriterTest, AHugeRowGoesToANodeThatHasMemoryForIt) {
   StartServers(2, 4);
   Result<std::unique_ptr<PartitionWriter>> first = PartitionWriter::Open(Options(0));
-  Result<std::unique_ptr<PartitionWriter>> second = PartitionWriter::Open(Options(1));
+  Result<std::unique_ptr<PartitionWriter>> second = PartitionWriter::Open(Options(2));
   ASSERT_TRUE(first.ok() && second.ok());
-  // Both know of nodes that have got nothing.
+  // Both know of nodes that have got nothing, and begin with the same one.
   ASSERT_TRUE(Put(**first, std::string(2 * kSmallRegion, 'f')).ok());
   const Result<Next> held = servers_[0]->Next("input", {.deadline = Deadline::After(kLong)});
   ASSERT_TRUE(held.ok()) << held.status().DebugString();

@@ -127,6 +127,11 @@ class PartitionNodes {
   Status NobodyReads() const;
 
  private:
+  /// Between two questions to nodes without a row, each on a new connection, or to one more node
+  /// for memory: less would cost a busy node much, and more would hold feeders up that wait for
+  /// each other.
+  static constexpr std::chrono::seconds kMostPause{1};
+
   void Erase(std::size_t node, const Status& status);
   /// Asks all nodes of this host for memory that were not asked before.
   Status AskHere();
