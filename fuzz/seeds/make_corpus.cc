@@ -125,14 +125,14 @@ void FeedFrames() {
   open.region_bytes = 1 << 20;
   open.replay = {.place = CachePlace::kMemory, .epochs = 4, .shuffle_seed = 9};
   const std::string taken = Encode(OpenedMessage{.region_bytes = 4096}) +
-                            Encode(CreditMessage{.chunks = 2, .accepted_bytes = 700}) +
+                            Encode(CreditMessage{.chunks = 2, .accepted = {300, 700}}) +
                             EncodeProgress() + Encode(EndedMessage{.items = 5, .rows = 5});
   const std::string data = EncodeDataHead({.items = 3}, 10) + std::string(10, 'd') +
                            EncodeResultHead(2, 4) + "abcd" + EncodeEnd(5) + EncodeStop();
   const std::string counts =
       Encode(CountMessage{.key = open.key}) +
       Encode(
-          CountedMessage{.more = true, .accepted_bytes = 9, .chunks = {{{1, 4}, 5}, {{7, 9}, 6}}});
+          CountedMessage{.more = true, .accepted = {4, 9}, .chunks = {{{1, 4}, 5}, {{7, 9}, 6}}});
   const std::string rest = Encode(ChunkMessage{.bytes = 64, .items = 2}) + EncodeGrow(8192) +
                            EncodeRegion(8192) + EncodeSuperseded(2) + EncodeError("a node failed");
   const std::pair<const char*, std::string> all[] = {
@@ -211,14 +211,14 @@ void FeedClients() {
   using namespace feed;  // NOLINT(google-build-using-namespace)
   // The first byte: shared memory, with a descriptor, inference, and a COUNT before.
   const std::string opened = Encode(OpenedMessage{.result_limit = 1 << 20, .region_bytes = 8192});
-  const std::string credits = Encode(CreditMessage{.chunks = 2, .accepted_bytes = 5100});
+  const std::string credits = Encode(CreditMessage{.chunks = 2, .accepted = {5100, 5100}});
   const std::string ended = Encode(EndedMessage{.items = 3, .rows = 0});
   Write("feed_client", "tcp", Byte(0) + opened + credits + EncodeRegion(20'480) + ended);
   Write("feed_client", "memory", Byte(3) + opened + EncodeProgress() + credits + EncodeStop());
   Write("feed_client", "counted",
         Byte(8) +
-            Encode(CountedMessage{.more = true, .accepted_bytes = 9, .chunks = {{{1, 4}, 5}}}) +
-            Encode(CountedMessage{.accepted_bytes = 9, .chunks = {{{7, 9}, 6}}}) + opened);
+            Encode(CountedMessage{.more = true, .accepted = {4, 9}, .chunks = {{{1, 4}, 5}}}) +
+            Encode(CountedMessage{.accepted = {4, 9}, .chunks = {{{7, 9}, 6}}}) + opened);
   Write("feed_client", "results",
         Byte(4) + opened + EncodeResultHead(1, 4) + "rows" + credits + EncodeRegion(20'480) +
             EncodeResultHead(2, 0) + ended);

@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, partial
@@ -85,7 +85,13 @@ class ClusterFeed:
         self._elastic = elastic
         self._plans = FeedPlans(coordinator, settings, token, show_progress, elastic)
         self._whole = (
-            WholeEpochs(coordinator, show_progress, self.nobody_wants_rows, others_come)
+            WholeEpochs(
+                coordinator,
+                show_progress,
+                self.nobody_wants_rows,
+                others_come,
+                self._count_read_twice,
+            )
             if elastic
             else None
         )
@@ -106,6 +112,10 @@ class ClusterFeed:
         with self._lock:
             self._ledger.update(self._coordinator.nodes())
             return copy.deepcopy(self._ledger)
+
+    def _count_read_twice(self, rows: Mapping[str, int]) -> None:
+        with self._lock:
+            self._ledger.count_read_twice(rows)
 
     def counts(self) -> dict[str, Any]:
         """What the driver alone knows of the rows, as in the message ``activity``."""

@@ -63,7 +63,7 @@ Result<std::span<std::byte>> PartitionWriter::ReserveRoom(std::size_t bytes) {
       largest_region_ = std::max(largest_region_, node.capacity_bytes);
       candidates.push_back({.free_bytes = node.free_bytes,
                             .capacity_bytes = node.capacity_bytes,
-                            .accepted_bytes = node.accepted_bytes,
+                            .accepted = node.accepted,
                             .remote = node.remote});
       node_of_candidate.push_back(i);
     }
@@ -73,7 +73,7 @@ Result<std::span<std::byte>> PartitionWriter::ReserveRoom(std::size_t bytes) {
     const BalanceChoice choice = ChooseNode(candidates, bytes, anywhere);
     if (choice.action == BalanceChoice::Action::kSend) {
       reserved_ = node_of_candidate[choice.index];
-      if (train && nodes_[reserved_].accepted_bytes > 0) {
+      if (train && !nodes_[reserved_].accepted.none()) {
         TFOS_ASSIGN_OR_RETURN(const bool waited, nodes_.AwaitBeginners());
         if (waited) continue;
       }
@@ -134,7 +134,7 @@ Status PartitionWriter::CommitChunk(std::size_t bytes, const ItemRange& items,
   if (const Status status = node.client->Commit(bytes, items, rows_read); !status.ok()) {
     return nodes_.Lose(reserved_, status);
   }
-  node.accepted_bytes += bytes;
+  node.accepted.Add(bytes);
   // Its memory is for others once the chunk is consumed, however long the next row takes.
   return alone_ ? nodes_.Leave() : Status::Ok();
 }
@@ -143,7 +143,7 @@ void PartitionWriter::KeepSample(std::size_t bytes) {
   if (options_.session.mode != Mode::kTrain || !sample_.empty()) return;
   const FedNode* const fed = &nodes_[reserved_];
   const bool wanted = std::ranges::any_of(nodes_.all(), [&](const FedNode& node) {
-    return &node != fed && node.accepted_bytes == 0 && node.wants_rows();
+    return &node != fed && node.accepted.none() && node.wants_rows();
   });
   if (wanted) sample_.assign(room_.begin(), room_.begin() + static_cast<std::ptrdiff_t>(bytes));
 }
@@ -152,7 +152,7 @@ Status PartitionWriter::SendSamples() {
   const std::vector<std::byte> sample = std::exchange(sample_, {});
   if (sample.empty()) return Status::Ok();
   for (FedNode& node : nodes_.all()) {
-    if (node.accepted_bytes > 0 || !node.wants_rows()) continue;
+    if (!node.accepted.none() || !node.wants_rows()) continue;
     // A node that is gone needs none.
     const Status status = SendSample(node, sample);
     if (!status.ok() && status.kind() != ErrorKind::kReconnect) return status;
@@ -164,8 +164,8 @@ Status PartitionWriter::SendSample(FedNode& node, std::span<const std::byte> sam
   FedNode sampled;  // With a connection of its own, as the node's session has ended.
   sampled.endpoint = node.endpoint;
   TFOS_ASSIGN_OR_RETURN(const Counted counted, nodes_.Count(sampled));
-  node.accepted_bytes = counted.accepted_bytes;
-  if (node.accepted_bytes > 0) return Status::Ok();
+  node.accepted = counted.accepted;
+  if (!node.accepted.none()) return Status::Ok();
   SessionOptions session = options_.session;
   session.region_bytes = sample.size();
   session.until_read = false;

@@ -187,6 +187,31 @@ TEST_F(PartitionWriterTest, OnePartitionFeedsAllHosts) {
 }
 
 // As many chunks as nodes, so that each gets one or goes without.
+// What a node that is lost at an epoch's end leaves is then its share, and not all of the epoch.
+TEST_F(PartitionWriterTest, AnEpochIsDealtEvenlyWhateverCameBefore) {
+  StartServers(2, 8);
+  PartitionWriterOptions options = Options(0);
+  {
+    PartitionWriterOptions before = options;
+    before.endpoints.pop_back();
+    Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(before);
+    ASSERT_TRUE(writer.ok() && Put(**writer, std::string(40'000, 'b')).ok());
+    ASSERT_TRUE((*writer)->Finish().ok());
+    EXPECT_EQ(Take(*servers_[0]).size(), 40'000u);
+  }
+  const std::uint64_t items_before = servers_[0]->counters().items;
+  ++options.session.key.epoch;
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
+  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  for (std::uint64_t item = 0; item < 10; ++item) {
+    ASSERT_TRUE(Put(**writer, std::string(1000, 'r'), item).ok());
+  }
+  ASSERT_TRUE((*writer)->Finish().ok());
+  // The first one goes to the node that has never had any.
+  EXPECT_EQ(servers_[0]->counters().items - items_before, 5u);
+  EXPECT_EQ(servers_[1]->counters().items, 5u);
+}
+
 TEST_F(PartitionWriterTest, NoNodeGetsASecondChunkBeforeAllHaveOne) {
   for (const bool any_here : {true, false}) {
     servers_.clear();

@@ -162,7 +162,7 @@ void Fields(auto& each, Message& message) {
 template <Is<CountedMessage> Message>
 void Fields(auto& each, Message& message) {
   each.Flag(message.more);
-  each(message.accepted_bytes);
+  each(message.accepted.of_epoch, message.accepted.of_all);
   each.ChunksToTheEnd(message.chunks);
 }
 
@@ -173,7 +173,7 @@ void Fields(auto& each, Message& message) {
 
 template <Is<CreditMessage> Message>
 void Fields(auto& each, Message& message) {
-  each(message.chunks, message.accepted_bytes);
+  each(message.chunks, message.accepted.of_epoch, message.accepted.of_all);
 }
 
 /// `following` as in Writer::Finish.

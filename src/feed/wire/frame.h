@@ -19,7 +19,7 @@ namespace tfos::feed {
 
 /// How a connection begins. Numbers: a feeder's partition or a node's id connects, the id of the
 /// node that is to be fed accepts.
-inline constexpr net::Protocol kFeedProtocol{.magic = "tfos-fee", .version = 4, .name = "feed"};
+inline constexpr net::Protocol kFeedProtocol{.magic = "tfos-fee", .version = 5, .name = "feed"};
 
 inline constexpr std::size_t kFrameHeaderBytes = 12;
 inline constexpr std::uint32_t kPlainBodyLimit = 64 * 1024;
@@ -83,20 +83,20 @@ struct DataHead {
 /// CREDIT: so many chunks, oldest first, are free again.
 struct CreditMessage {
   std::uint32_t chunks = 0;
-  std::uint64_t accepted_bytes = 0;  ///< By the node, of all partitions.
+  AcceptedBytes accepted = {};
 };
 
 /// COUNT: what does the node have?
 struct CountMessage {
   PartitionKey key = {};
   AttemptId attempt = 0;
-  bool chunks = false;  ///< Of the partition; else the bytes of all partitions are enough.
+  bool chunks = false;  ///< Those of the partition, too; else the bytes are enough.
 };
 
 /// COUNTED: these, and with `more` those of the next COUNTED.
 struct CountedMessage {
   bool more = false;
-  std::uint64_t accepted_bytes = 0;        ///< By the node, of all partitions.
+  AcceptedBytes accepted = {};
   std::vector<AcceptedChunk> chunks = {};  ///< At most kChunksInCounted.
 };
 

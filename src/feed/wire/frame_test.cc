@@ -146,8 +146,10 @@ TEST(FrameTest, CountedRangesThatAreNoneOrTooManyAreMalformed) {
 }
 
 TEST(FrameTest, TheBytesAreThoseOfTheProtocolPage) {
-  EXPECT_EQ(Encode(CreditMessage{.chunks = 0x01020304, .accepted_bytes = 5}),
-            std::string("TFF1\x0a\0\0\0\x0c\0\0\0\x04\x03\x02\x01\x05\0\0\0\0\0\0\0", 24));
+  EXPECT_EQ(Encode(CreditMessage{.chunks = 0x01020304, .accepted = {.of_epoch = 5, .of_all = 6}}),
+            std::string("TFF1\x0a\0\0\0\x14\0\0\0\x04\x03\x02\x01\x05\0\0\0\0\0\0\0"
+                        "\x06\0\0\0\0\0\0\0",
+                        32));
 }
 
 TEST(FrameTest, ABodyOfAnotherLengthIsMalformed) {

@@ -2,6 +2,7 @@
 #define TFOS_FEED_WIRE_SESSION_H_
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <string>
 
@@ -63,6 +64,21 @@ struct SessionOptions {
   /// Training, without replays: the partition ends only when the program has read its rows, so that
   /// the feeder, which keeps them till then, can take what the node leaves unread to another one.
   bool until_read = false;
+};
+
+/// How much a node has accepted, by which feeders deal. The epoch counts first, so that each epoch
+/// is dealt evenly, whatever came before: to other queues, or before a node joined. Units: bytes.
+struct AcceptedBytes {
+  std::uint64_t of_epoch = 0;  ///< Of the job and epoch that the feeder brings.
+  std::uint64_t of_all = 0;    ///< Of all feeders since the node began.
+
+  bool none() const { return of_all == 0; }
+  void Add(std::uint64_t bytes) {
+    of_epoch += bytes;
+    of_all += bytes;
+  }
+
+  friend auto operator<=>(const AcceptedBytes&, const AcceptedBytes&) = default;
 };
 
 /// Where a node's feed server can be reached.

@@ -121,6 +121,9 @@ def test_what_a_lost_node_had_goes_to_the_others(
     assert ledger.read == ROWS * EPOCHS
     assert ledger.moved > 0
     assert ledger.lost == {f"worker:{victim}"}
+    # As of its last word, so not all that it was given, and with what Keras had read ahead.
+    assert ledger.read_twice.keys() == ledger.lost
+    assert 0 <= ledger.read_twice[f"worker:{victim}"] <= ROWS
 
 
 @pytest.mark.parametrize(

@@ -272,7 +272,7 @@ Status FeedClient::Commit(std::size_t bytes, const ItemRange& items, std::uint64
   return impl_->Commit(bytes, items, rows_read);
 }
 std::vector<UnreadChunk> FeedClient::Unread() const { return impl_->Unread(); }
-std::optional<std::uint64_t> FeedClient::accepted_bytes() const { return impl_->accepted_bytes(); }
+std::optional<AcceptedBytes> FeedClient::accepted() const { return impl_->accepted(); }
 Result<std::size_t> FeedClient::FreeBytes() { return impl_->FreeBytes(); }
 Result<std::optional<ResultChunk>> FeedClient::TakeResult(bool block) {
   return impl_->TakeResult(block);

@@ -47,7 +47,7 @@ struct Opened {
 /// What a node has accepted.
 struct Counted {
   std::vector<AcceptedChunk> chunks;  ///< Of the partition, if they were asked for.
-  std::uint64_t accepted_bytes = 0;   ///< Of all partitions.
+  AcceptedBytes accepted = {};
 };
 
 /// The node's answer to the end of a partition.
@@ -138,8 +138,8 @@ class FeedClient {
   /// back. The bytes live as long as this.
   std::vector<UnreadChunk> Unread() const;
 
-  /// What the node has accepted of all partitions, as the last credit said.
-  std::optional<std::uint64_t> accepted_bytes() const;
+  /// What the node has accepted, as the last credit said.
+  std::optional<AcceptedBytes> accepted() const;
 
   /// The largest chunk for which Reserve would not wait, as far as is known without waiting. To
   /// be compared between nodes: the one with most is the least busy.

@@ -47,7 +47,7 @@ class FeedClient::Impl {
   Status BeginGrow(std::size_t bytes);
   Status Commit(std::size_t bytes, const ItemRange& items, std::uint64_t rows_read);
   std::vector<UnreadChunk> Unread() const;
-  std::optional<std::uint64_t> accepted_bytes() const { return accepted_bytes_; }
+  std::optional<AcceptedBytes> accepted() const { return accepted_; }
   Result<std::size_t> FreeBytes();
   Result<std::optional<ResultChunk>> TakeResult(bool block);
   Status End();
@@ -99,7 +99,7 @@ class FeedClient::Impl {
   bool until_read_ = false;
   bool checksums_ = false;  ///< Training: a later attempt may skip what this one brings.
   std::deque<Sent> sent_;
-  std::optional<std::uint64_t> accepted_bytes_;
+  std::optional<AcceptedBytes> accepted_;
   std::optional<OpenedMessage> opened_;
   std::unique_ptr<Region> region_;  ///< Null over TCP.
   AlignedBuffer local_;             ///< Over TCP: where Reserve lets the caller write.

@@ -99,7 +99,7 @@ Status FeedClient::Impl::OnMessage() {
       if (!counting_) break;
       TFOS_ASSIGN_OR_RETURN(const CountedMessage counted, ParseCounted(body));
       counted_.chunks.insert(counted_.chunks.end(), counted.chunks.begin(), counted.chunks.end());
-      counted_.accepted_bytes = counted.accepted_bytes;
+      counted_.accepted = counted.accepted;
       counting_ = counted.more;
       return {};
     }
@@ -117,7 +117,7 @@ Status FeedClient::Impl::OnMessage() {
     case MessageType::kCredit: {
       TFOS_ASSIGN_OR_RETURN(const CreditMessage credit, ParseCredit(body));
       if (!ring_.ReleaseOldest(credit.chunks)) break;
-      accepted_bytes_ = credit.accepted_bytes;
+      accepted_ = credit.accepted;
       if (until_read_) {
         sent_.erase(sent_.begin(), sent_.begin() + static_cast<std::ptrdiff_t>(credit.chunks));
       }

@@ -5,13 +5,15 @@
 #include <cstdint>
 #include <span>
 
+#include "feed/wire/session.h"
+
 namespace tfos::feed {
 
 /// One node as a feeder sees it at a moment. Units: bytes.
 struct BalanceCandidate {
   std::uint64_t free_bytes = 0;      ///< Chunks that fit without waiting.
   std::uint64_t capacity_bytes = 0;  ///< `free_bytes` when the node has taken everything.
-  std::uint64_t accepted_bytes = 0;  ///< By the node so far, as far as the feeder knows.
+  AcceptedBytes accepted = {};       ///< By the node so far, as far as the feeder knows.
   bool remote = false;               ///< On another host than the feeder.
 };
 
@@ -25,9 +27,15 @@ struct BalanceChoice {
   std::size_t index = 0;
 };
 
+/// What a node of another host that has rows must lack of an epoch at least to be fed from here:
+/// its own feeders may only be beginning. Nodes that train in step even out less at the epoch's
+/// end.
+inline constexpr std::uint64_t kWorthTheWay = std::uint64_t{1} << 20;
+
 /// Whether a node of another host has got so much less than those here that it is to be fed from
-/// here: what it lacks is worth the way over the network.
-bool LagsBehind(std::uint64_t remote_accepted_bytes, std::uint64_t accepted_bytes);
+/// here: what it lacks is worth the way over the network. A node that lacks much of what came
+/// before is given its share of this epoch, too, and not more.
+bool LagsBehind(const AcceptedBytes& remote, const AcceptedBytes& here);
 
 /// Chooses the node for a chunk of `bytes` among those that want rows. Among nodes that keep up
 /// (their room is half free at least) it is the one that has accepted least, so that all get the

@@ -63,11 +63,11 @@ Status PartitionNodes::Find(std::vector<AcceptedChunk>& delivered) {
     node.endpoint = std::move(answer.endpoint);
     node.remote = !answer.client->shares_memory();
     node.client = std::move(answer.client);
-    node.accepted_bytes = answer.counted.accepted_bytes;
+    node.accepted = answer.counted.accepted;
     (node.remote ? remote : nodes_).push_back(std::move(node));
   }
   // Those that have got least come first, otherwise in the order of preference.
-  std::ranges::stable_sort(remote, {}, &FedNode::accepted_bytes);
+  std::ranges::stable_sort(remote, {}, &FedNode::accepted);
   for (std::size_t i = 0; i < remote.size(); ++i) {
     // The others are connected to again should they be needed.
     if (i >= options_.most_remote_nodes) remote[i].client.reset();
@@ -83,7 +83,7 @@ Result<Counted> PartitionNodes::Count(FedNode& node) const {
   TFOS_ASSIGN_OR_RETURN(
       Counted counted,
       node.client->Count(options_.session.key, options_.session.attempt, FeedClient::Ask::kBytes));
-  node.accepted_bytes = counted.accepted_bytes;
+  node.accepted = counted.accepted;
   return counted;
 }
 
@@ -125,7 +125,7 @@ Status PartitionNodes::AskAbroad(std::size_t count) {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       const FedNode& node = nodes_[i];
       if (node.remote && !node.asked && node.wants_rows() &&
-          (least == nodes_.size() || node.accepted_bytes < nodes_[least].accepted_bytes)) {
+          (least == nodes_.size() || node.accepted < nodes_[least].accepted)) {
         least = i;
       }
     }
@@ -263,7 +263,7 @@ Status PartitionNodes::HearOfBeginners() {
     for (FedNode& node : nodes_) {
       if (node.endpoint.node_id != answer.endpoint.node_id) continue;
       node.silent = false;
-      node.accepted_bytes = std::max(node.accepted_bytes, answer.counted.accepted_bytes);
+      node.accepted = std::max(node.accepted, answer.counted.accepted);
     }
   }
   return {};
@@ -273,26 +273,25 @@ Status PartitionNodes::ReadRoom() {
   return ForEach([](FedNode& node) -> Status {
     if (!node.asked || !node.wants_rows()) return Status::Ok();
     TFOS_ASSIGN_OR_RETURN(node.free_bytes, node.client->FreeBytes());
-    node.accepted_bytes = std::max(node.accepted_bytes, node.client->accepted_bytes().value_or(0));
+    node.accepted = std::max(node.accepted, node.client->accepted().value_or(AcceptedBytes()));
     return Status::Ok();
   });
 }
 
 Status PartitionNodes::LookAbroad() {
-  std::optional<std::uint64_t> accepted_here;
-  std::optional<std::uint64_t> accepted_abroad;  // By those that were asked.
+  std::optional<AcceptedBytes> accepted_here;
+  std::optional<AcceptedBytes> accepted_abroad;  // By those that were asked.
   std::size_t asked_abroad = 0;
   std::size_t without_rows = 0;  // Of those.
   bool any_left = false;
   for (const FedNode& node : nodes_) {
     if (!node.wants_rows()) continue;
     if (!node.remote) {
-      accepted_here = std::min(accepted_here.value_or(node.accepted_bytes), node.accepted_bytes);
+      accepted_here = std::min(accepted_here.value_or(node.accepted), node.accepted);
     } else if (node.asked) {
-      accepted_abroad =
-          std::min(accepted_abroad.value_or(node.accepted_bytes), node.accepted_bytes);
+      accepted_abroad = std::min(accepted_abroad.value_or(node.accepted), node.accepted);
       ++asked_abroad;
-      if (node.accepted_bytes == 0) ++without_rows;
+      if (node.accepted.none()) ++without_rows;
     } else {
       any_left = true;
     }
@@ -303,12 +302,12 @@ Status PartitionNodes::LookAbroad() {
   const bool waiting = OutOfRoom(now);
   // Another one each time that waiting has not helped: what all wait for may be its rows.
   if (waiting && now - asked_abroad_at_ >= kPatienceAtHome) return AskAbroad(1);
-  const std::optional<std::uint64_t> accepted = accepted_here ? accepted_here : accepted_abroad;
+  const std::optional<AcceptedBytes> accepted = accepted_here ? accepted_here : accepted_abroad;
   if (!accepted) return Status::Ok();
   return AskLaggard(*accepted, /*at_once=*/without_rows < options_.most_remote_nodes);
 }
 
-Status PartitionNodes::AskLaggard(std::uint64_t accepted_by_others, bool at_once) {
+Status PartitionNodes::AskLaggard(const AcceptedBytes& others, bool at_once) {
   // What was heard of them at the start says little by now; of nodes without a row it is worth
   // asking at once, as small data is soon over.
   const Clock::TimePoint now = Clock::Steady().Now();
@@ -316,10 +315,10 @@ Status PartitionNodes::AskLaggard(std::uint64_t accepted_by_others, bool at_once
   std::size_t laggard = nodes_.size();
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const FedNode& node = nodes_[i];
-    const bool now_or_never = at_once && node.accepted_bytes == 0;
+    const bool now_or_never = at_once && node.accepted.none();
     if (node.remote && !node.asked && node.wants_rows() && (due || now_or_never) &&
-        LagsBehind(node.accepted_bytes, accepted_by_others) &&
-        (laggard == nodes_.size() || node.accepted_bytes < nodes_[laggard].accepted_bytes)) {
+        LagsBehind(node.accepted, others) &&
+        (laggard == nodes_.size() || node.accepted < nodes_[laggard].accepted)) {
       laggard = i;
     }
   }
@@ -327,8 +326,7 @@ Status PartitionNodes::AskLaggard(std::uint64_t accepted_by_others, bool at_once
   counted_at_ = now;
   const Result<Counted> counted = Count(nodes_[laggard]);
   if (!counted.ok()) return LeaveOut(laggard, counted.status());
-  if (LagsBehind(counted->accepted_bytes, accepted_by_others))
-    return Ask(laggard, options_.session);
+  if (LagsBehind(counted->accepted, others)) return Ask(laggard, options_.session);
   // There may be many nodes, and as many feeders with a connection to each.
   nodes_[laggard].client.reset();
   return Status::Ok();

@@ -30,14 +30,12 @@ struct FedNode {
   std::uint64_t free_bytes = 0;        ///< When it was last looked at.
   std::uint64_t capacity_bytes = 0;    ///< Of its region, once known.
   /// What it has accepted of all feeders, as far as this one knows.
-  std::uint64_t accepted_bytes = 0;
+  AcceptedBytes accepted = {};
   bool stopped = false;  ///< It wants no more rows; for when it has no client any more.
   bool silent = false;   ///< It does not even say how much it has: nothing waits for it.
 
   /// It was asked for memory and has not answered, and it has no row at all.
-  bool beginning() const {
-    return asked && !silent && accepted_bytes == 0 && wants_rows() && !open();
-  }
+  bool beginning() const { return asked && !silent && accepted.none() && wants_rows() && !open(); }
   bool wants_rows() const { return !stopped && (client == nullptr || !client->stopped()); }
   bool open() const { return wants_rows() && client != nullptr && client->opened(); }
 };
@@ -143,9 +141,9 @@ class PartitionNodes {
   std::optional<std::size_t> LeastUnasked() const;
   /// The node that has room for the chunk, if one has; others grow.
   Result<std::optional<std::size_t>> FindRoom(std::size_t bytes);
-  /// Training: asks the one that seems to lag most behind `accepted_by_others` how much it has, and
+  /// Training: asks the one that seems to lag most behind `others` how much it has, and
   /// for memory if it does. `at_once`: one without a row need not wait for its time.
-  Status AskLaggard(std::uint64_t accepted_by_others, bool at_once);
+  Status AskLaggard(const AcceptedBytes& others, bool at_once);
   /// Calls `call` (FedNode&) for each node, which says whether the node still wants rows; handles
   /// those that are gone.
   template <typename Call>

@@ -8,7 +8,7 @@ namespace tfos::feed {
 
 std::optional<std::size_t> PartitionNodes::LeastUnasked() const {
   const auto better = [](const FedNode& a, const FedNode& b) {
-    if (a.accepted_bytes != b.accepted_bytes) return a.accepted_bytes < b.accepted_bytes;
+    if (a.accepted != b.accepted) return a.accepted < b.accepted;
     return !a.remote && b.remote;
   };
   std::optional<std::size_t> least;

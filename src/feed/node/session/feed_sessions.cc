@@ -239,7 +239,9 @@ std::vector<std::uint64_t> FeedSessions::TakeChanged() {
 
 std::vector<OutFrame> FeedSessions::TakePosted(FeederLink& link) {
   const Turn turn(*this);
-  return table_.outgoing().Take(link, table_.counters().bytes);
+  // Only who has a session gets credits.
+  return table_.outgoing().Take(
+      link, link.session == nullptr ? AcceptedBytes() : table_.Accepted(link.session->options.key));
 }
 
 FeedSessions::AfterSent FeedSessions::Sent(FeederLink& link, std::uint64_t result_bytes) {

@@ -74,7 +74,7 @@ Status FeederMessages::OnCount(FeederLink& link, const CountMessage& message) {
     const std::span<const AcceptedChunk> now = left.first(std::min(left.size(), kChunksInCounted));
     left = left.subspan(now.size());
     outgoing.Post(link, {.bytes = Encode(CountedMessage{.more = !left.empty(),
-                                                        .accepted_bytes = table_.counters().bytes,
+                                                        .accepted = table_.Accepted(message.key),
                                                         .chunks = {now.begin(), now.end()}})});
   } while (!left.empty());
   return {};

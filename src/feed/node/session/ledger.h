@@ -8,6 +8,7 @@
 #include <list>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "feed/wire/item_ranges.h"
@@ -16,12 +17,12 @@
 namespace tfos::feed {
 
 /// Which chunks of each partition a node has accepted, for retried tasks to skip, and of which
-/// attempt it accepts more.
+/// attempt it accepts more; and how much of each epoch.
 ///
 /// It forgets a job's partitions when the job has ended, as the driver says. Before that it forgets
 /// partitions only when it has more than `capacity` chunks and partitions in mind: of those that
 /// are not being fed the one that it has heard of least recently. Owner and lifetime: a value.
-/// Threads: one at a time. Errors: none. Units: items.
+/// Threads: one at a time. Errors: none. Units: items and bytes.
 class Ledger {
  public:
   /// How many of the jobs that have ended it knows, the latest ones. An attempt that comes of
@@ -50,9 +51,16 @@ class Ledger {
     return later;
   }
 
-  void Add(const PartitionKey& key, const AcceptedChunk& chunk) {
+  /// How much was accepted of an epoch of a job that has not ended, be it taken back since.
+  std::uint64_t Bytes(const JobId& job, std::uint32_t epoch) const {
+    const auto found = bytes_.find({job, epoch});
+    return found == bytes_.end() ? 0 : found->second;
+  }
+
+  void Add(const PartitionKey& key, const AcceptedChunk& chunk, std::uint64_t bytes) {
     if (chunk.items.begin >= chunk.items.end) return;
     Change(key, [&](Partition& partition) { partition.chunks[chunk.items.begin] = chunk; });
+    if (partitions_.contains(key)) bytes_[{key.job, key.epoch}] += bytes;
   }
 
   /// A chunk that was accepted, and given up before a consumer had it.
@@ -75,6 +83,7 @@ class Ledger {
   void EndJob(const JobId& job) {
     auto next = partitions_.lower_bound({.job = job});
     while (next != partitions_.end() && next->first.job == job) Erase(next++);
+    std::erase_if(bytes_, [&](const auto& entry) { return entry.first.first == job; });
     if (HasEnded(job)) return;
     ended_.push_back(job);
     if (ended_.size() > kEndedJobs) ended_.pop_front();
@@ -136,6 +145,7 @@ class Ledger {
   Partitions partitions_;
   std::list<PartitionKey> heard_;  ///< Their keys: those that were heard of last come last.
   std::deque<JobId> ended_;        ///< Likewise.
+  std::map<std::pair<JobId, std::uint32_t>, std::uint64_t> bytes_;  ///< By job and epoch.
 };
 
 }  // namespace tfos::feed

@@ -42,13 +42,12 @@ bool Outgoing::TakeNews() { return std::exchange(news_, false); }
 
 std::vector<std::uint64_t> Outgoing::TakeChanged() { return std::exchange(changed_, {}); }
 
-std::vector<OutFrame> Outgoing::Take(Line& line, std::uint64_t accepted_bytes) {
+std::vector<OutFrame> Outgoing::Take(Line& line, const AcceptedBytes& accepted) {
   line.listed_ = false;
   line.plain_bytes_ = 0;
   std::vector<OutFrame> frames;
   if (const std::uint32_t credits = std::exchange(line.credits_, 0); credits > 0) {
-    frames.push_back(
-        {.bytes = Encode(CreditMessage{.chunks = credits, .accepted_bytes = accepted_bytes})});
+    frames.push_back({.bytes = Encode(CreditMessage{.chunks = credits, .accepted = accepted})});
   }
   if (std::exchange(line.progress_, false)) frames.push_back({.bytes = EncodeProgress()});
   std::ranges::move(std::exchange(line.posted_, {}), std::back_inserter(frames));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "feed/wire/outbox.h"
+#include "feed/wire/session.h"
 
 namespace tfos::feed {
 
@@ -52,8 +53,8 @@ class Outgoing {
   bool TakeNews();
   /// The ids of the lines that something is to be said to. Each is listed again only after Take.
   std::vector<std::uint64_t> TakeChanged();
-  /// All that is to be said, in order. `accepted_bytes` goes with the credits.
-  std::vector<OutFrame> Take(Line& line, std::uint64_t accepted_bytes);
+  /// All that is to be said, in order. `accepted` goes with the credits.
+  std::vector<OutFrame> Take(Line& line, const AcceptedBytes& accepted);
 
  private:
   void List(Line& line);

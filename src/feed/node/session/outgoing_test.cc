@@ -36,9 +36,9 @@ TEST_F(OutgoingTest, SaysWhatWasPostedInOrder) {
   outgoing_.Post(line_, {.bytes = "first"});
   outgoing_.Post(line_, {.bytes = "second"});
   EXPECT_FALSE(line_.empty());
-  EXPECT_THAT(Bytes(outgoing_.Take(line_, 0)), ElementsAre("first", "second"));
+  EXPECT_THAT(Bytes(outgoing_.Take(line_, {})), ElementsAre("first", "second"));
   EXPECT_TRUE(line_.empty());
-  EXPECT_THAT(outgoing_.Take(line_, 0), IsEmpty());
+  EXPECT_THAT(outgoing_.Take(line_, {}), IsEmpty());
 }
 
 TEST_F(OutgoingTest, ListsALineOnceUntilItIsTaken) {
@@ -47,7 +47,7 @@ TEST_F(OutgoingTest, ListsALineOnceUntilItIsTaken) {
   EXPECT_THAT(outgoing_.TakeChanged(), ElementsAre(7, 8));
   outgoing_.Post(line_, {.bytes = "second"});
   EXPECT_THAT(outgoing_.TakeChanged(), IsEmpty()) << "its socket has not taken the first";
-  EXPECT_EQ(outgoing_.Take(line_, 0).size(), 2u);
+  EXPECT_EQ(outgoing_.Take(line_, {}).size(), 2u);
   outgoing_.Post(line_, {.bytes = "third"});
   EXPECT_THAT(outgoing_.TakeChanged(), ElementsAre(7));
 }
@@ -59,7 +59,7 @@ TEST_F(OutgoingTest, HasNewsWhenTheFirstLineIsListed) {
   outgoing_.Post(other_, {.bytes = "other"});
   EXPECT_FALSE(outgoing_.TakeNews()) << "the listener was woken already";
   outgoing_.TakeChanged();
-  outgoing_.Take(line_, 0);
+  outgoing_.Take(line_, {});
   outgoing_.Post(line_, {.bytes = "second"});
   EXPECT_TRUE(outgoing_.TakeNews());
 }
@@ -72,7 +72,7 @@ TEST_F(OutgoingTest, NothingFollowsTheLastWord) {
   outgoing_.PostLast(line_, "later");
   outgoing_.PostProgress(line_);
   outgoing_.AddCredits(line_, 1);
-  EXPECT_THAT(Bytes(outgoing_.Take(line_, 0)), ElementsAre("first", "last"));
+  EXPECT_THAT(Bytes(outgoing_.Take(line_, {})), ElementsAre("first", "last"));
 }
 
 TEST_F(OutgoingTest, CreditsAndProgressDoNotPileUp) {
@@ -81,9 +81,10 @@ TEST_F(OutgoingTest, CreditsAndProgressDoNotPileUp) {
     outgoing_.PostProgress(line_);
   }
   EXPECT_FALSE(line_.empty());
+  const AcceptedBytes accepted{.of_epoch = 7, .of_all = 99};
   EXPECT_THAT(
-      Bytes(outgoing_.Take(line_, 99)),
-      ElementsAre(Encode(CreditMessage{.chunks = 2000, .accepted_bytes = 99}), EncodeProgress()));
+      Bytes(outgoing_.Take(line_, accepted)),
+      ElementsAre(Encode(CreditMessage{.chunks = 2000, .accepted = accepted}), EncodeProgress()));
   EXPECT_TRUE(line_.empty());
 }
 
@@ -93,7 +94,7 @@ TEST_F(OutgoingTest, ALineWithTooManyPlainFramesIsOverfull) {
   EXPECT_FALSE(line_.overfull()) << "results are bounded elsewhere";
   outgoing_.Post(line_, {.bytes = std::string(Outgoing::kMostWaitingBytes, 'x')});
   EXPECT_TRUE(line_.overfull());
-  outgoing_.Take(line_, 0);
+  outgoing_.Take(line_, {});
   EXPECT_FALSE(line_.overfull());
 }
 

@@ -347,7 +347,8 @@ void SessionTable::Accept(FeedSession& session, const QueuedChunk& chunk) {
     if (session.options.until_read) session.reads.Accept();
     if (!IsSample(chunk)) counters_.rows_read_elsewhere += chunk.rows_read;
     ledger_.Add(session.options.key,
-                {.items = {chunk.first, chunk.first + chunk.items}, .checksum = chunk.checksum});
+                {.items = {chunk.first, chunk.first + chunk.items}, .checksum = chunk.checksum},
+                chunk.bytes.size());
     queue.PushTrain(chunk);
   } else {
     queue.PushInference(chunk);

@@ -136,6 +136,10 @@ class SessionTable {
   void GiveRegionBack(FeedSession& session, bool reusable);
 
   // Chunks.
+  /// How much of the key's job and epoch, whatever the partition, and of all.
+  AcceptedBytes Accepted(const PartitionKey& key) const {
+    return {.of_epoch = ledger_.Bytes(key.job, key.epoch), .of_all = counters_.bytes};
+  }
   void Accept(FeedSession& session, const QueuedChunk& chunk);
   /// A consumer takes it.
   void CountOut(const QueuedChunk& chunk);
