@@ -159,6 +159,7 @@ class Cluster:
             cache: ``"memory"`` or ``"disk"``: Spark reads the data once, and each node keeps what
                 it got of it for the further epochs, in memory up to ``spark.tfos.feed.cacheMemory``
                 and beyond that, or all of it, in files on its host. Returns when they have it.
+                Where nodes may be lost, Spark's executors keep the rows, and feed each epoch.
 
         Raises :class:`BadInputError` before anything is fed for data that can't be;
         :class:`tfos.errors.NodeFailedError` for the cluster's first failure, also where a feed task

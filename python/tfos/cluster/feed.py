@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, partial
@@ -23,7 +23,7 @@ from tfos.feed.datafeed import VALIDATION_QUEUE
 from tfos.feed.plan import FeedPlan
 from tfos.feed.tasks import ArrowInferenceFeeder, ArrowTrainFeeder, InferenceFeeder, TrainFeeder
 from tfos.settings import Settings
-from tfos.spark import arrow_types, failures, jar, row_order
+from tfos.spark import arrow_types, failures, jar, persisted, row_order
 from tfos.spark.connect import is_connect
 from tfos.spark.jobs import SparkJob, SparkJobs
 
@@ -85,13 +85,7 @@ class ClusterFeed:
         self._elastic = elastic
         self._plans = FeedPlans(coordinator, settings, token, show_progress, elastic)
         self._whole = (
-            WholeEpochs(
-                coordinator,
-                show_progress,
-                self.nobody_wants_rows,
-                others_come,
-                self._count_read_twice,
-            )
+            WholeEpochs(coordinator, show_progress, self.nobody_wants_rows, others_come)
             if elastic
             else None
         )
@@ -112,10 +106,6 @@ class ClusterFeed:
         with self._lock:
             self._ledger.update(self._coordinator.nodes())
             return copy.deepcopy(self._ledger)
-
-    def _count_read_twice(self, rows: Mapping[str, int]) -> None:
-        with self._lock:
-            self._ledger.count_read_twice(rows)
 
     def counts(self) -> dict[str, Any]:
         """What the driver alone knows of the rows, as in the message ``activity``."""
@@ -163,6 +153,9 @@ class ClusterFeed:
             # Another thread's epochs of the same queue would mix with these. Always in one order.
             for name in sorted(sources):
                 turns.enter_context(self._turn(name))
+            if plan.kept_by_spark:
+                for source in sources.values():
+                    self._have_spark_keep(source, plan.kept_by_spark, turns)
             self._train(plan, sources, queue, feed_timeout, decimals)
         self._show_progress("between feeds")
 
@@ -236,6 +229,12 @@ class ClusterFeed:
                     self._end_job(epoch)
                 self._coordinator.send("end_epoch", queue=name, epoch=last)
         course.enter(plan.jobs, self._ledger.read)
+
+    def _have_spark_keep(self, source: Any, cache: str, kept: ExitStack) -> None:
+        """Until ``kept`` is left."""
+        if self._ask_spark("cache", partial(persisted.keep, source, cache)):
+            # Nobody waits for it: the session may be gone by then, and the rows with it.
+            kept.callback(self._jobs.start, "uncache", source.unpersist, lambda _job: None)
 
     def _turn(self, queue: str) -> threading.Lock:
         """Held by the one that feeds the queue."""

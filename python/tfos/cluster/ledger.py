@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,8 @@ class Ledger:
         read: items that Spark's tasks read and delivered; those of retried tasks count once.
         batches: whether some items were pickled batches.
         rows: whether some items were rows.
-        moved: how many items were sent again, because the node that had them was lost.
+        moved: how many items were sent again, because the node that had them was lost. No more
+            than these were read by two programs.
         cut_short: whether a job was cancelled, because no node wanted more rows; then ``read`` may
             be too low.
         nodes: the counts of each node, by names such as ``worker:0``. Items are ``delivered``,
@@ -29,8 +30,6 @@ class Ledger:
             ``rows_read_elsewhere`` by the program of a lost node. At the end of an epoch, rows are
             ``rows_passed_on`` to other nodes and ``rows_taken_over`` from them. ``left`` rows were
             not read; it is there where items are rows.
-        read_twice: by the name of a lost node, the rows that it had read of epochs that were fed
-            again to the others, which read them a second time. As of its last word.
         asked_for_more: nodes whose programs asked for an epoch that was not fed.
         lost: nodes that were lost; their counts are the last ones that they reported.
         came_again: those of them in whose place another came. Counts are those of both together.
@@ -44,7 +43,6 @@ class Ledger:
     moved: int = 0
     cut_short: bool = False
     nodes: dict[str, dict[str, int]] = field(default_factory=dict)
-    read_twice: dict[str, int] = field(default_factory=dict)
     asked_for_more: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
     came_again: set[str] = field(default_factory=set)
@@ -60,17 +58,12 @@ class Ledger:
             self.read += items
             self.moved += moved
 
-    def count_read_twice(self, rows: Mapping[str, int]) -> None:
-        """For tfos itself: an epoch is fed again, of which these nodes had read so many rows."""
-        for name, count in rows.items():
-            self.read_twice[name] = self.read_twice.get(name, 0) + count
-
     def update(self, nodes: Iterable[dict[str, Any]]) -> None:
         """For tfos itself: takes the nodes' own counts from their metrics."""
         for node in nodes:
             before = node.get("metrics_before", [])
-            lives = _lives(node)
-            name = name_of(node)
+            lives = [node["metrics"], *before]
+            name = f"{node['job_name']}:{node['task_index']}"
             if node["state"] == "lost" or before:
                 self.lost.add(name)
             if before:
@@ -177,27 +170,10 @@ class Ledger:
                 words.append("lost, and another came in its place")
             elif name in self.lost:
                 words.append("lost (as of its last word)")
-            if name in self.read_twice:
-                words.append(f"{self.read_twice[name]:,} of its rows were read again by others")
             lines.append(f"ledger | {name}: " + ", ".join(words))
         for name in sorted(self.lost - self.nodes.keys()):
             lines.append(f"ledger | {name}: lost before its first word")
         return lines
-
-
-def name_of(node: Mapping[str, Any]) -> str:
-    """How the ledger calls a node of the coordinator's: ``worker:1``."""
-    return f"{node['job_name']}:{node['task_index']}"
-
-
-def rows_read(node: Mapping[str, Any]) -> int:
-    """How many rows the program of a node of the coordinator's has read, in all its lives."""
-    return sum(int(metrics.get(_METRICS["rows_read"], 0)) for metrics in _lives(node))
-
-
-def _lives(node: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The metrics of a node, and of those in whose place it came."""
-    return [node["metrics"], *node.get("metrics_before", [])]
 
 
 #: The counts of a node and the metrics that they come as.

@@ -27,6 +27,8 @@ class Training:
     replay: Replay
     #: The seed of the rows' order; 0: as they are.
     seed: int
+    #: Spark keeps the rows from one job to the next: "memory" or "disk".
+    kept_by_spark: str | None = None
 
     def seed_of_job(self, number: int) -> int:
         """Another one for each job, never 0 when rows are to be shuffled."""
@@ -113,7 +115,8 @@ def plan_training(
     may_lose_nodes: bool = False,
 ) -> Training:
     """The plan for feeding each of ``sources`` (by queue, the first is what is trained on) so
-    often. ``may_lose_nodes``: whether the cluster goes on without a node that is lost.
+    often. ``may_lose_nodes``: whether the cluster goes on without a node that is lost. What that
+    node had kept would be gone, so Spark keeps the rows then.
 
     Raises :class:`BadInputError` for what can't be fed so.
     """
@@ -121,11 +124,6 @@ def plan_training(
         raise BadInputError(f"epochs must be at least 1, not {epochs}")
     if cache not in _CACHES:
         raise BadInputError(f"cache={cache!r} is neither 'memory' nor 'disk'")
-    if cache is not None and may_lose_nodes:
-        raise BadInputError(
-            f"cache={cache!r} keeps rows in the nodes, and what a lost node has kept is gone: "
-            "it does not go with max_lost_nodes and nodes=(least, most)"
-        )
     data, *others = sources.values()
     for source in sources.values():
         if not any(
@@ -146,6 +144,8 @@ def plan_training(
     if shuffle is not False:
         given = secrets.randbits(_SEED_BITS) if shuffle is True else int(shuffle)
         seed = given % (1 << _SEED_BITS) or 1
+    if cache and epochs > 1 and may_lose_nodes:
+        return Training(epochs, Replay(), seed, cache)
     if cache and epochs > 1:
         return Training(1, Replay(cache, epochs - 1, seed), seed)
     return Training(epochs, Replay(), seed)

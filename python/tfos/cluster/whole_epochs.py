@@ -13,7 +13,6 @@ from typing import Any
 
 from tfos.base.roles import SERVICE_JOBS
 from tfos.cluster.coordinator import Coordinator, node_name
-from tfos.cluster.ledger import name_of, rows_read
 from tfos.errors import BadInputError
 from tfos.feed.plan import Replay
 
@@ -43,8 +42,7 @@ class WholeEpochs:
     failure, and what feeding raises.
 
     nobody_wants_rows: whether nothing is to be fed any more. others_come: nodes may come in place
-    of lost ones, and late. on_read_twice: hears how many rows each lost node had read of an epoch
-    that is fed again.
+    of lost ones, and late.
     """
 
     def __init__(
@@ -53,13 +51,11 @@ class WholeEpochs:
         show_progress: Callable[[str], None],
         nobody_wants_rows: Callable[[], bool],
         others_come: bool,
-        on_read_twice: Callable[[Mapping[str, int]], None],
     ):
         self._coordinator = coordinator
         self._show_progress = show_progress
         self._nobody_wants_rows = nobody_wants_rows
         self._others_come = others_come
-        self._on_read_twice = on_read_twice
         self._questions = itertools.count(1)
         self._turn = threading.Lock()
 
@@ -82,28 +78,19 @@ class WholeEpochs:
 
     def _feed(self, feed: Callable[[Epoch], None], epoch: Epoch) -> None:
         self._let_in(epoch)
-        before = self._rows_read()
         while not self._nobody_wants_rows():
             gone = self._gone()
             feed(epoch)
             if self._gone().keys() == gone.keys() and self._await_steps(epoch, gone):
                 return
             if lost := self._gone().keys() - gone.keys():
-                read = self._rows_read()
-                twice = {
-                    name_of(node): read[node["node_id"]] - before.get(node["node_id"], 0)
-                    for node in self._coordinator.nodes()
-                    if node["node_id"] in lost
-                }
                 logger.warning(
                     "what %s had got of epoch %d of '%s' is fed again, to the nodes that are left. "
-                    "They train a second time on the %s rows of it that it had read",
+                    "They train a second time on the rows of it that it had trained on",
                     ", ".join(self._gone()[node] for node in sorted(lost)),
                     epoch.number,
                     epoch.queue,
-                    f"{sum(twice.values()):,}",
                 )
-                self._on_read_twice(twice)
             epoch = replace(epoch, repeats=True)
 
     def _let_in(self, epoch: Epoch) -> None:
@@ -127,10 +114,6 @@ class WholeEpochs:
             for node in self._coordinator.nodes()
             if node["job_name"] not in SERVICE_JOBS and not takes_part(node)
         }
-
-    def _rows_read(self) -> dict[int, int]:
-        """By node, as far as each has reported."""
-        return {node["node_id"]: rows_read(node) for node in self._coordinator.nodes()}
 
     def _await_steps(self, epoch: Epoch, gone: Mapping[int, str]) -> bool:
         """Until the nodes have made all steps that the rows allow, or none wants rows; False when

@@ -35,28 +35,6 @@ def test_what_adds_up_is_shown_and_not_complained_of():
     ]
 
 
-def test_rows_that_are_fed_again_after_a_loss_are_named():
-    ledger = Ledger()
-    ledger.begin_job(False)
-    ledger.count_job([(100, 0)])
-    ledger.count_read_twice({"worker:1": 30})
-    ledger.count_read_twice({"worker:1": 4})
-    ledger.count_job([(0, 50)])
-    ledger.update(
-        [
-            node(0, items_delivered=100, rows=100),
-            node(1, state="lost", items_delivered=50, rows=34),
-        ]
-    )
-    assert ledger.complaint() is None
-    assert ledger.lines() == [
-        "ledger | rows read from Spark: 100, delivered to nodes: 150, moved from lost nodes: 50",
-        "ledger | worker:0: 100 rows delivered, 100 rows read by the program",
-        "ledger | worker:1: 50 rows delivered, 34 rows read by the program, 16 rows left unread, "
-        "lost (as of its last word), 34 of its rows were read again by others",
-    ]
-
-
 def test_a_program_that_ends_early_is_warned_of(caplog):
     """As by fit(epochs=1) where three epochs were fed."""
     ledger = Ledger()

@@ -239,7 +239,7 @@ std::vector<std::uint64_t> FeedSessions::TakeChanged() {
 
 std::vector<OutFrame> FeedSessions::TakePosted(FeederLink& link) {
   const Turn turn(*this);
-  // Only who has a session gets credits.
+  // A line without a session gets no credits.
   return table_.outgoing().Take(
       link, link.session == nullptr ? AcceptedBytes() : table_.Accepted(link.session->options.key));
 }

@@ -190,8 +190,6 @@ def test_what_does_not_go_with_lost_nodes_is_said(spark, tmp_path):
         tfos.run(spark, read_objects, nodes=1, input_mode="tensorflow", max_lost_nodes=1)
     with pytest.raises(NodeFailedError, match="remainder='drop' is for nodes that train in step"):
         with tfos.run(spark, step_in_time, nodes=2, max_lost_nodes=1) as cluster:
-            with pytest.raises(BadInputError, match="cache='memory' keeps rows in the nodes"):
-                cluster.train(pickled_rdd(spark), cache="memory")
             cluster.train(pickled_rdd(spark))
     with pytest.raises(NodeFailedError, match="ctx.distribute and tfos.collective are for nodes"):
         with tfos.run(spark, train_together, nodes=2, max_lost_nodes=1) as cluster:

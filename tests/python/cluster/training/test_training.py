@@ -258,6 +258,8 @@ def test_what_is_fed_how_often(spark):
     assert (plain.jobs, plain.replay, plain.seed_of_job(1)) == (3, Replay(), 0)
     cached = plan_training(sources, 3, 5, "disk")
     assert (cached.jobs, cached.replay) == (1, Replay("disk", 2, 5))
+    kept = plan_training(sources, 3, 5, "disk", may_lose_nodes=True)
+    assert (kept.jobs, kept.replay, kept.kept_by_spark) == (3, Replay(), "disk")
     shuffled = plan_training(sources, 3, True, None)
     seeds = {shuffled.seed_of_job(job) for job in range(3)}
     assert len(seeds) == 3 and 0 not in seeds
