@@ -40,6 +40,7 @@ def main() -> int:
             lambda: _prepare_tensorflow(link),
             before=lambda: link.say("importing TensorFlow"),
         )
+        import_hook.call_after_import("torch", lambda: _prepare_torch(link.bootstrap))
         for package in ("keras", "tf_keras"):
             import_hook.call_after_import(package, functools.partial(_prepare_keras, link, package))
         source = _start_feed(link)
@@ -104,7 +105,9 @@ def _prepare(bootstrap: dict[str, Any]) -> dict[str, Any]:
     else:
         os.environ.pop("TF_CONFIG", None)
     if bootstrap["gpus"]:
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(bootstrap["gpus"])
+        if bootstrap["gpu_fraction"]:
+            os.environ.pop("XLA_CLIENT_MEM_FRACTION", None)
+        os.environ.update(gpu.environment(bootstrap["gpus"], bootstrap["gpu_fraction"]))
     elif bootstrap["job_name"] in SERVICE_JOBS:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     return {"port_socket": socket.socket(fileno=bootstrap["port_fd"])}
@@ -141,6 +144,12 @@ def _prepare_tensorflow(link: AgentLink) -> None:
             f"hdfs:// paths don't work in this node: {error}", RuntimeWarning, stacklevel=2
         )
     link.say("")
+
+
+def _prepare_torch(bootstrap: dict[str, Any]) -> None:
+    """Tells the program's PyTorch how much of a shared GPU it has."""
+    if bootstrap["gpu_fraction"]:
+        gpu.cap_torch(sys.modules["torch"], bootstrap["gpu_fraction"])
 
 
 def _prepare_keras(link: AgentLink, package: str) -> None:

@@ -251,10 +251,28 @@ def write_gpus(ctx):
         "gpus": ctx.gpus,
         "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
         "fraction": ctx.gpu_fraction,
+        "order": os.environ.get("CUDA_DEVICE_ORDER"),
+        "jax": os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION"),
     }
     _write_whole(
         pathlib.Path(ctx.args, f"{ctx.job_name}-{ctx.task_index}"), json.dumps(found).encode()
     )
+
+
+def import_made_up_torch(ctx):
+    """What tfos tells a PyTorch with two GPUs once the program has imported it."""
+    directory = pathlib.Path(ctx.args)
+    (directory / "torch.py").write_text(
+        "class cuda:\n"
+        "    shares = {}\n"
+        "    device_count = staticmethod(lambda: 2)\n"
+        "    set_per_process_memory_fraction = staticmethod(\n"
+        "        lambda share, device: cuda.shares.update({device: share}))\n"
+    )
+    sys.path.insert(0, ctx.args)
+    import torch
+
+    return torch.cuda.shares
 
 
 def write_pids(directory, name, *pids):
