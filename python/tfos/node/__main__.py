@@ -41,9 +41,11 @@ def main() -> int:
             before=lambda: link.say("importing TensorFlow"),
         )
         import_hook.call_after_import("torch", lambda: _prepare_torch(link.bootstrap))
-        for package in ("keras", "tf_keras"):
-            import_hook.call_after_import(package, functools.partial(_prepare_keras, link, package))
         source = _start_feed(link)
+        for package in ("keras", "tf_keras"):
+            import_hook.call_after_import(
+                package, functools.partial(_prepare_keras, link, source, package)
+            )
         _say_with_whom_it_trains(link, source)
         step = "import the program"
         link.enter("starting", "importing the program")
@@ -152,12 +154,14 @@ def _prepare_torch(bootstrap: dict[str, Any]) -> None:
         gpu.cap_torch(sys.modules["torch"], bootstrap["gpu_fraction"])
 
 
-def _prepare_keras(link: AgentLink, package: str) -> None:
-    """Has ``fit`` say how far it is."""
-    from tfos.keras import reporting
+def _prepare_keras(link: AgentLink, feed: FeedSource | None, package: str) -> None:
+    """Has ``fit`` say how far it is, and end with the feed."""
+    from tfos.keras import ended_feed, reporting
 
     try:
         reporting.prepare(sys.modules[package], link.report_of_keras, link.say)
+        if feed is not None:
+            ended_feed.prepare(sys.modules[package], feed.asked_for_more)
     except Exception as error:  # whatever a module of that name is, its program is worth more
         warnings.warn(
             f"{package}'s fit does not say how far it is: {error!r}", RuntimeWarning, stacklevel=2
