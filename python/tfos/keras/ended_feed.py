@@ -1,4 +1,4 @@
-"""Has ``fit`` end when the feed has: Keras would run through all its other epochs without a batch."""
+"""Has ``fit`` end when the feed has. Keras would go on through all other epochs without a batch."""
 
 from __future__ import annotations
 
