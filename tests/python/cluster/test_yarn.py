@@ -200,6 +200,7 @@ PREEMPTED = re.compile(
         pytest.param("load", marks=pytest.mark.failure("YARN preemption", "starting")),
         pytest.param("feed", marks=pytest.mark.failure("YARN preemption", "feeding")),
         pytest.param("train", marks=pytest.mark.failure("YARN preemption", "training")),
+        pytest.param("shutdown", marks=pytest.mark.failure("YARN preemption", "shutdown")),
     ],
 )
 def test_a_preempted_container_ends_the_cluster_and_the_error_says_so(
