@@ -192,6 +192,23 @@ def all_reduce_for_ever_with_a_child(ctx):
         ctx.report(step=(step := step + 1))
 
 
+def sum_until_another_came(ctx):
+    """Makes steps until a node was lost and another one has come in its place. Returns how many made
+    a step, a number for each change."""
+    import tensorflow as tf
+
+    import tfos
+
+    with tfos.elastic.State(sizes=[]) as state:
+        while state.sizes[-3:] != [ctx.size, ctx.size - 1, ctx.size]:
+            size = int(tfos.collective.all_reduce(tf.ones([1]), "sum")[0])
+            if state.sizes[-1:] != [size]:
+                state.sizes.append(size)
+            ctx.report(size=size)
+            state.commit()
+    return state.sizes
+
+
 def push_for_ever_with_a_child(ctx):
     import numpy as np
 
