@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Trainings with something wrong in each, to practise how to find it.
 
-    python examples/trouble.py slow-rows|slow-step|stuck|frozen|diverging [--master URL] [--epochs N]
+    python examples/trouble.py TROUBLE [--master URL] [--epochs N]
+
+TROUBLE is slow-rows, slow-step, slow-map, stuck, frozen or diverging.
 
 While one runs, look for the cause from another terminal of this host: `tfos top`, `tfos profile`,
 `tfos stack` and the page whose link the program prints. docs/diagnosis.md solves each. Ctrl-C
@@ -18,7 +20,7 @@ import time
 import tfos
 from tfos.examples import spark_session
 
-TROUBLES = ("slow-rows", "slow-step", "stuck", "frozen", "diverging")
+TROUBLES = ("slow-rows", "slow-step", "slow-map", "stuck", "frozen", "diverging")
 #: From this step on something is wrong.
 STEP = 20
 
@@ -30,11 +32,29 @@ def augment_slowly():
         sum(range(1000))
 
 
+def look_up_slowly(x):
+    """What the dataset does with each batch, as if it asked a service."""
+    time.sleep(0.05)
+    return x
+
+
 def wait_for_a_lock():
     """A lock that this thread has already, as after a mistake in a callback."""
     lock = threading.Lock()
     with lock:
         lock.acquire()
+
+
+def with_slow_map(dataset):
+    """The dataset, with Python in its map."""
+    import tensorflow as tf
+
+    def looked_up(x, y):
+        found = tf.numpy_function(look_up_slowly, [x], x.dtype)
+        found.set_shape(x.shape)
+        return found, y
+
+    return dataset.map(looked_up)
 
 
 def train(ctx):
@@ -57,8 +77,11 @@ def train(ctx):
     model = keras.Sequential([keras.layers.Input((2,), name="x"), keras.layers.Dense(1)])
     rate = 1e6 if trouble == "diverging" else 0.01
     model.compile(ctx.distribute(keras.optimizers.SGD(rate)), "mse")
+    dataset = ctx.dataset(64, features="x", label="y")
+    if trouble == "slow-map":
+        dataset = with_slow_map(dataset)
     model.fit(
-        ctx.dataset(64, features="x", label="y"),
+        dataset,
         epochs=ctx.args.epochs,
         callbacks=[Trouble()],
         verbose=0,

@@ -38,7 +38,7 @@ ALLOWED = {
         "records",
         "tensorflow",
     },
-    "ml": {"errors", "files", "inference", "mlflow", "spark", "tfos"},
+    "ml": {"base", "errors", "files", "inference", "mlflow", "spark", "tfos"},
     "examples": {"errors"},
     "cli": {
         "base",

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from tfos.base import keys, program_result
+from tfos.base import keys
+from tfos.base.programs import program_result
 from tfos.base.roles import members_of
 from tfos.cluster import notebook
 from tfos.cluster.connect import channel_to

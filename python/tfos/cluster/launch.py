@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-from tfos.base import child, control_message, executable, gpu, program_result
+from tfos.base import child, control_message, executable, gpu
 from tfos.base.environment import without_spark_secrets
+from tfos.base.programs import program_result
 from tfos.errors import TfosError
 from tfos.files import hadoop_settings
 from tfos.spark import executor
@@ -87,7 +88,7 @@ class LaunchPlan:
 
 def launch_task(plan: LaunchPlan, node_ids: Iterable[int]) -> Iterator[tuple[int, bytes | None]]:
     """Body of a Spark launch task: starts the node of each id in its partition (one each). Yields
-    the id, and with ``plan.stay`` what the program returned (:mod:`tfos.base.program_result`)."""
+    the id, and with ``plan.stay`` what the program returned: ``program_result`` says how."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -8,9 +8,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import cloudpickle
-
 from tfos.base import encryption
+from tfos.base.programs import program_pickle
 from tfos.base.quantities import whole_number
 from tfos.base.roles import plan_roles, service_nodes
 from tfos.base.setting import MOST_SECONDS
@@ -237,7 +236,7 @@ def _warn_once(application: str, text: str) -> None:
 
 def _pickled(main: Callable[[Any], Any], args: Any) -> bytes:
     try:
-        return cloudpickle.dumps((main, args))
+        return program_pickle.dumps((main, args))
     except Exception as error:  # whatever pickling runs into is the caller's to mend
         what = "args" if _can_be_pickled(main) else "the program"
         raise BadInputError(
@@ -248,7 +247,7 @@ def _pickled(main: Callable[[Any], Any], args: Any) -> bytes:
 
 def _can_be_pickled(value: Any) -> bool:
     try:
-        cloudpickle.dumps(value)
+        program_pickle.dumps(value)
     except Exception:  # as above: the caller says which
         return False
     return True

@@ -22,6 +22,7 @@ from pyspark.ml.util import (
 
 import tfos
 from tfos import inference
+from tfos.base.programs import program_pickle
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
 from tfos.inference import saved_model
@@ -169,7 +170,7 @@ class _Writer(StageWriter):
 
     def saveImpl(self, path: str) -> None:
         spark = self.sparkSession
-        program = cloudpickle.dumps((self._instance._program, self._instance._settings))
+        program = program_pickle.dumps((self._instance._program, self._instance._settings))
         DefaultParamsWriter.saveMetadata(self._instance, path, versions.of_stage_metadata(spark))
         beside_files(spark, _write, f"{resolved(spark, path)}/{_PROGRAM}", program)
 

@@ -15,7 +15,8 @@ import warnings
 from typing import Any
 
 from tfos import _native
-from tfos.base import control_message, gpu, import_hook, program_result, training_nodes
+from tfos.base import control_message, gpu, import_hook, training_nodes
+from tfos.base.programs import program_result
 from tfos.base.roles import SERVICE_JOBS
 from tfos.errors import TfosError
 from tfos.feed.datafeed import FeedSource

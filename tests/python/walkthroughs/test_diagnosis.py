@@ -81,6 +81,27 @@ def test_a_step_that_does_something_besides(tmp_path, leftovers):
         assert "augment_slowly" in functions, done.stdout
 
 
+def test_a_map_of_the_dataset_that_is_slow(tmp_path, leftovers):
+    with running("slow-map", tmp_path):
+        come_to("steps", lambda progress: progress.get("step"))
+        wait_for(lambda: "look_up_slowly" in run_tfos("stack", "worker:0").stdout, "its thread")
+        done = run_tfos("profile", "worker:0", "--seconds", "3", "--output", "map.json")
+        assert done.returncode == 0, done.stderr
+        file = json.loads((tmp_path / "map.json").read_text())
+    names = [frame["name"] for frame in file["shared"]["frames"]]
+    slow = names.index("look_up_slowly")
+    busy = {
+        thread["name"]: sum(
+            weight
+            for stack, weight in zip(thread["samples"], thread["weights"], strict=True)
+            if slow in stack
+        )
+        for thread in file["profiles"]
+    }
+    assert busy.pop("MainThread") == 0
+    assert sum(busy.values()) > file["profiles"][0]["endValue"] / 4, done.stdout
+
+
 def test_a_node_that_waits_for_a_lock(tmp_path, leftovers):
     with running("stuck", tmp_path):
         come_to("steps", lambda progress: progress.get("step"))

@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 
-from tfos.base import program_result
+from tfos.base.programs import program_result
 from tfos.errors import BadInputError
 
 
@@ -62,7 +62,7 @@ def test_what_cannot_be_sent_is_said_to_who_asks(value, why):
 def test_the_processes_of_a_program_do_not_get_the_file():
     node = """
 import os, subprocess, sys
-from tfos.base import program_result
+from tfos.base.programs import program_result
 number = program_result.inherited()
 assert program_result.inherited() is None
 program_result.write(number, 7)

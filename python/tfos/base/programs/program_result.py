@@ -54,11 +54,11 @@ def inherited() -> int | None:
 def write(descriptor: int, value: Any) -> None:
     """Leaves ``value`` in the file, or why it can't be sent: that fails who asks for it, not the
     program."""
-    import cloudpickle
+    from tfos.base.programs import program_pickle
 
     content = _Bounded()
     try:
-        cloudpickle.dump(value, content)
+        program_pickle.dump(value, content)
         outcome = (content.getvalue(), "")
     except _TooLarge:
         outcome = (b"", f"it has more than {MOST_BYTES >> 20} MiB: write it to a file instead")
