@@ -61,12 +61,14 @@ bool RunsOps(const Frame& frame) {
          Has(frame, "/tensorflow/python/framework/ops.py");
 }
 
-/// Neither of a library nor of Python itself.
+/// Neither of a library nor of Python itself, nor what autograph makes of the program to trace it:
+/// that counts for the function that called it.
 bool IsProgram(const Frame& frame) {
   return !frame.file.empty() && !Has(frame, "/site-packages/") && !Has(frame, "/dist-packages/") &&
          !Has(frame, "/lib/python") && !Has(frame, "/tfos/node/") && !Has(frame, "/tfos/keras/") &&
          !Has(frame, "/tfos/feed/") && !Has(frame, "/tfos/collective/") &&
-         !frame.file.starts_with("<frozen") && frame.file != "<string>";
+         !Has(frame, "/__autograph_generated_file") && !frame.file.starts_with("<frozen") &&
+         frame.file != "<string>";
 }
 
 /// The frames of a call, the innermost one first, without the thread.
@@ -78,6 +80,13 @@ std::vector<const Frame*> StackOf(const StackProfile& profile, std::size_t call)
     at = here.parent;
   }
   return stack;
+}
+
+/// Of `tf.numpy_function`, `tf.py_function` and datasets of generators.
+bool IsCalledByGraph(const std::vector<const Frame*>& stack) {
+  return std::ranges::any_of(stack, [](const Frame* frame) {
+    return Has(*frame, "/tensorflow/python/ops/script_ops.py");
+  });
 }
 
 std::string_view WhatIsDone(const std::vector<const Frame*>& stack) {
@@ -179,6 +188,23 @@ std::string Verdict(const StackProfile& profile) {
   return "";
 }
 
+/// What no counter has: Python that a graph calls, such as a dataset's map, runs on a thread of
+/// TensorFlow, while the main thread is inside the graph. `called`: such functions with their
+/// seconds. Empty where none is busy for most of the time.
+std::string SlowFunction(const StackProfile& profile, double seconds_in_ops,
+                         const std::map<std::string, double>& called) {
+  const auto slowest =
+      std::ranges::max_element(called, {}, [](const auto& function) { return function.second; });
+  const double elapsed = static_cast<double>(profile.elapsed_us) / 1e6;
+  if (slowest == called.end() || elapsed <= 0 || seconds_in_ops < kMostly * elapsed ||
+      slowest->second < kMostly * elapsed) {
+    return "";
+  }
+  return fmt::format(
+      "A step may be waiting for {}, which was on another thread for {:.0f} % of the time.\n",
+      Printable(slowest->first), 100 * std::min(slowest->second / elapsed, 1.0));
+}
+
 std::string Counted(const StackProfile& profile) {
   Table table(profile, "What the node has counted, on all its threads", Table::Of::kAllThreads);
   for (const auto& [name, what] :
@@ -204,23 +230,10 @@ std::string_view EndOfPath(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
-}  // namespace
+/// Seconds by name and file of a function, and by line.
+using Functions = std::map<std::pair<std::string, std::string>, std::map<int, double>>;
 
-std::string ProfileTables(const StackProfile& profile, std::string_view node) {
-  std::map<std::string_view, double> parts;
-  std::map<std::pair<std::string, std::string>, std::map<int, double>> functions;
-  const std::vector<int> threads = ThreadsOf(profile);
-  for (std::size_t i = 0; i < profile.calls.size(); ++i) {
-    const double seconds = static_cast<double>(profile.calls[i].own_us) / 1e6;
-    if (seconds <= 0 || NameOf(profile, threads[i]) != kMainThread) continue;
-    const std::vector<const Frame*> stack = StackOf(profile, i);
-    parts[WhatIsDone(stack)] += seconds;
-    const auto program = std::ranges::find_if(stack, [](const Frame* f) { return IsProgram(*f); });
-    if (program == stack.end()) continue;
-    functions[{(*program)->name, (*program)->file}][(*program)->line] += seconds;
-  }
-  Table where(profile, "Where its main thread was", Table::Of::kOneThread);
-  for (const auto& [what, seconds] : Largest(parts)) where.Add(seconds, what);
+std::string WithFunctions(Table table, const Functions& functions) {
   std::map<std::string, double> named;
   for (const auto& [function, lines] : functions) {
     double sum = 0;
@@ -230,11 +243,41 @@ std::string ProfileTables(const StackProfile& profile, std::string_view node) {
     named[fmt::format("{}  ({}, most of it at line {})", function.first, EndOfPath(function.second),
                       hottest)] += sum;
   }
-  Table program(profile, "Functions of the program on its main thread, with what they call",
-                Table::Of::kOneThread);
-  for (const auto& [function, seconds] : Largest(named)) program.Add(seconds, function);
-  return Head(profile, node) + Verdict(profile) + where.Text() + Counted(profile) +
-         CpuTime(profile) + program.Text();
+  for (const auto& [function, seconds] : Largest(named)) table.Add(seconds, function);
+  return table.Text();
+}
+
+}  // namespace
+
+std::string ProfileTables(const StackProfile& profile, std::string_view node) {
+  std::map<std::string_view, double> parts;
+  Functions functions;
+  Functions on_other_threads;
+  std::map<std::string, double> called_by_graphs;
+  const std::vector<int> threads = ThreadsOf(profile);
+  for (std::size_t i = 0; i < profile.calls.size(); ++i) {
+    const double seconds = static_cast<double>(profile.calls[i].own_us) / 1e6;
+    if (seconds <= 0) continue;
+    const bool on_main_thread = NameOf(profile, threads[i]) == kMainThread;
+    const std::vector<const Frame*> stack = StackOf(profile, i);
+    if (on_main_thread) parts[WhatIsDone(stack)] += seconds;
+    const auto program = std::ranges::find_if(stack, [](const Frame* f) { return IsProgram(*f); });
+    if (program == stack.end()) continue;
+    Functions& those = on_main_thread ? functions : on_other_threads;
+    those[{(*program)->name, (*program)->file}][(*program)->line] += seconds;
+    if (!on_main_thread && IsCalledByGraph(stack)) called_by_graphs[(*program)->name] += seconds;
+  }
+  Table where(profile, "Where its main thread was", Table::Of::kOneThread);
+  for (const auto& [what, seconds] : Largest(parts)) where.Add(seconds, what);
+  std::string verdict = Verdict(profile);
+  if (verdict.empty()) verdict = SlowFunction(profile, parts[kOps], called_by_graphs);
+  const Table on_it(profile, "Functions of the program on its main thread, with what they call",
+                    Table::Of::kOneThread);
+  const Table on_others(
+      profile, "Functions of the program on other threads, such as those of a dataset's map",
+      Table::Of::kAllThreads);
+  return Head(profile, node) + verdict + where.Text() + Counted(profile) + CpuTime(profile) +
+         WithFunctions(on_it, functions) + WithFunctions(on_others, on_other_threads);
 }
 
 std::string SpeedscopeFile(const StackProfile& profile, std::string_view node) {

@@ -40,6 +40,7 @@ class ProfileReportTest : public ::testing::Test {
   const Frame hot_{.name = "hot", .file = "/home/me/models/prog.py", .line = 12};
   const Frame fit_ = Library("fit", "/keras/src/backend/tensorflow/trainer.py");
   const Frame execute_ = Library("quick_execute", "/tensorflow/python/eager/execute.py");
+  const Frame script_ops_ = Library("__call__", "/tensorflow/python/ops/script_ops.py");
   StackProfileBuilder builder_;
 };
 
@@ -103,6 +104,50 @@ TEST_F(ProfileReportTest, TheProgramsFunctionsHaveWhatTheyCall) {
   EXPECT_THAT(tables, HasSubstr("  50.0 %  hot  (models/prog.py, most of it at line 13)\n"));
   EXPECT_THAT(tables, HasSubstr("  10.0 %  train  (models/prog.py, most of it at line 31)\n"));
   EXPECT_THAT(tables, Not(HasSubstr("a step")));
+}
+
+TEST_F(ProfileReportTest, FunctionsOnOtherThreadsHaveATableOfTheirOwn) {
+  Add("MainThread", {main_, fit_, execute_}, 1'000'000);
+  Add("new threads", {script_ops_, hot_, Library("dot", "/numpy/core.py")}, 300'000);
+  Add("Thread-N", {Library("run", "/lib/python3.11/threading.py"), hot_}, 900'000);
+  Add("Thread-N", {Library("serve", "/tfos/feed/server.py")}, 500'000);
+  builder_.profile().counters = {{"step", 10}};
+  const std::string tables = Tables();
+  EXPECT_THAT(tables,
+              HasSubstr("\n\nFunctions of the program on other threads, such as those of a "
+                        "dataset's map:\n   120.0 %      120.0 ms a step  hot  (models/prog.py, "
+                        "most of it at line 12)\n"));
+  EXPECT_THAT(tables, Not(HasSubstr("serve")));
+  // It is not known that a step needs what a thread of the program does.
+  EXPECT_THAT(tables, Not(HasSubstr("may be waiting")));
+}
+
+TEST_F(ProfileReportTest, ASlowFunctionThatAGraphCallsIsNamedBeforeAllTables) {
+  Add("MainThread", {main_, fit_, execute_}, 900'000);
+  Add("MainThread", {main_, hot_}, 100'000);
+  Add("new threads", {script_ops_, hot_}, 490'000);
+  EXPECT_THAT(Tables(), Not(HasSubstr("may be waiting")));
+  Add("new threads", {script_ops_, hot_}, 300'000);
+  EXPECT_THAT(Tables(),
+              HasSubstr("\nA step may be waiting for hot, which was on another thread for "
+                        "79 % of the time.\n\nWhere"));
+  builder_.profile().counters = {{"feed_node_wait_seconds", 0.97}};
+  EXPECT_THAT(Tables(), AllOf(HasSubstr("mostly waits for rows"), Not(HasSubstr("may be"))));
+}
+
+TEST_F(ProfileReportTest, AStepOfTheProgramsOwnPythonWaitsForNoOtherFunction) {
+  Add("MainThread", {main_, hot_}, 1'000'000);
+  Add("new threads", {script_ops_, hot_}, 800'000);
+  EXPECT_THAT(Tables(), Not(HasSubstr("may be waiting")));
+}
+
+TEST_F(ProfileReportTest, WhatAutographMakesCountsForTheFunctionThatCalledIt) {
+  const Frame made{.name = "tf__hot", .file = "/tmp/__autograph_generated_file1x2y.py", .line = 8};
+  Add("MainThread", {main_, Library("call", "/tensorflow/python/autograph/impl/api.py"), made},
+      1'000'000);
+  const std::string tables = Tables();
+  EXPECT_THAT(tables, HasSubstr(" 100.0 %  train  (models/prog.py, most of it at line 31)\n"));
+  EXPECT_THAT(tables, Not(HasSubstr("autograph")));
 }
 
 TEST_F(ProfileReportTest, TheFileIsWhatSpeedscopeReads) {

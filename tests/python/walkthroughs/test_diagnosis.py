@@ -98,6 +98,7 @@ def test_a_map_of_the_dataset_that_is_slow(tmp_path, leftovers):
         )
         for thread in file["profiles"]
     }
+    assert "look_up_slowly" in done.stdout.partition("on other threads")[2], done.stdout
     assert busy.pop("MainThread") == 0
     assert sum(busy.values()) > file["profiles"][0]["endValue"] / 4, done.stdout
 
