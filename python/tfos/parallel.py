@@ -168,12 +168,12 @@ def _position_on_host(index: int, hosts: Sequence[str]) -> int:
 @contextlib.contextmanager
 def _visible_gpus(gpus: Sequence[str]) -> Iterator[None]:
     """Limits CUDA to ``gpus`` for one instance: Spark reuses the process for other tasks."""
-    before = os.environ.get("CUDA_VISIBLE_DEVICES")
-    os.environ.update(gpu.environment(gpus))
+    variables = gpu.environment(gpus)
+    before = {name: os.environ[name] for name in variables if name in os.environ}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["CUDA_VISIBLE_DEVICES"]
-        else:
-            os.environ["CUDA_VISIBLE_DEVICES"] = before
+        for name in variables:
+            del os.environ[name]
+        os.environ.update(before)

@@ -22,6 +22,10 @@ _FAILED_LINGER_SECONDS = 30.0
 FINAL_STATES = frozenset({"done", "failed", "lost", "stopped"})
 
 
+#: A failure is raised as it is if Spark has not said more by then.
+_EXPLAIN_SECONDS = 10.0
+
+
 def node_name(node: Mapping[str, Any]) -> str:
     """How messages call a node: ``worker:1 (node 2 on host-a)``."""
     return (
@@ -231,14 +235,14 @@ class Coordinator:
             if self._stopped:
                 raise ClusterStoppedError(self._stopped)
             if self._failure is not None:
-                self._changed.wait_for(lambda: not self._explaining)
+                self._changed.wait_for(lambda: not self._explaining, _EXPLAIN_SECONDS)
                 raise NodeFailedError.from_message(self._failure)
 
     def failure_behind(self, error: BaseException) -> NodeFailedError | None:
         """The cluster's first failure, where an error of the driver's program is what came of it: a
         task of Spark's that infers knows only that no node answers, if nobody tells it why."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._explaining)
+            self._changed.wait_for(lambda: not self._explaining, _EXPLAIN_SECONDS)
             failure = self._failure
         if failure is None or not isinstance(error, Exception):
             return None

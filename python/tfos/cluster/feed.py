@@ -6,8 +6,8 @@ from __future__ import annotations
 import copy
 import logging
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -28,6 +28,8 @@ from tfos.spark.connect import is_connect
 from tfos.spark.jobs import SparkJob, SparkJobs
 
 logger = logging.getLogger(__name__)
+
+_FORGET_SECONDS = 5.0
 
 #: A program may evaluate or export for an hour.
 FEED_TIMEOUT_SECONDS = 7200.0
@@ -155,7 +157,7 @@ class ClusterFeed:
                 turns.enter_context(self._turn(name))
             if plan.kept_by_spark:
                 for source in sources.values():
-                    self._have_spark_keep(source, plan.kept_by_spark, turns)
+                    turns.enter_context(self._kept_by_spark(source, plan.kept_by_spark))
             self._train(plan, sources, queue, feed_timeout, decimals)
         self._show_progress("between feeds")
 
@@ -230,11 +232,25 @@ class ClusterFeed:
                 self._coordinator.send("end_epoch", queue=name, epoch=last)
         course.enter(plan.jobs, self._ledger.read)
 
-    def _have_spark_keep(self, source: Any, cache: str, kept: ExitStack) -> None:
-        """Until ``kept`` is left."""
-        if self._ask_spark("cache", partial(persisted.keep, source, cache)):
-            # Nobody waits for it: the session may be gone by then, and the rows with it.
-            kept.callback(self._jobs.start, "uncache", source.unpersist, lambda _job: None)
+    @contextmanager
+    def _kept_by_spark(self, source: Any, cache: str) -> Iterator[None]:
+        """Has Spark keep the rows in the block."""
+        job = self._jobs.start(
+            "cache", partial(persisted.keep, source, cache), lambda _job: self._coordinator.notify()
+        )
+        try:
+            self._coordinator.wait(lambda: job.done, None)
+            job.result()
+            yield
+        finally:
+            self._forget(lambda: job.result() and source.unpersist())
+
+    def _forget(self, unpersist: Callable[[], Any]) -> None:
+        try:
+            # The program's next call must not find what is about to go.
+            self._jobs.start("uncache", unpersist, lambda _job: None).wait(_FORGET_SECONDS)
+        except Exception as error:  # The session has ended, and what it has kept is gone with it.
+            logger.info("Spark is not asked to forget rows: %s", error)
 
     def _turn(self, queue: str) -> threading.Lock:
         """Held by the one that feeds the queue."""

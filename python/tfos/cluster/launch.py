@@ -22,6 +22,8 @@ from tfos.spark import executor
 
 logger = logging.getLogger(__name__)
 
+_LOOK_AT_PARENT_SECONDS = 1.0
+
 PROTOCOL = 1
 #: The path of TensorBoard's page at the coordinator.
 TENSORBOARD_PATH = "/tensorboard"
@@ -251,8 +253,10 @@ def _detach(to_agent: IO[bytes]) -> bool:
 def _wait_for_the_end_of_this_attempt() -> None:
     """Spark started a copy of a task that runs, and kills it once that has ended. If the copy
     returned, Spark would kill the other attempt and its node. If it failed, Spark would count that
-    and start another copy, until it gives the job up."""
-    threading.Event().wait()  # Nobody sets it.
+    and start another copy, until it gives the job up. If its executor ends, nobody kills it."""
+    parent, never = os.getppid(), threading.Event()
+    while os.getppid() == parent:
+        never.wait(_LOOK_AT_PARENT_SECONDS)
 
 
 def _bootstrap(

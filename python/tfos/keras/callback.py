@@ -19,12 +19,15 @@ def add_to_fit(
     package: Any, kind: type[Callback], make: Callable[[Any], Any], *, first: bool = False
 ) -> None:
     """Has each ``fit`` of models of ``package``, Keras 3 or legacy Keras, get one more callback,
-    the last or the first: ``make(model)``, which is of ``kind``. Once for each kind. Its
-    ``end(returned)`` is called when ``fit`` has ended, however it did."""
+    the last, or the ``first`` but for those that lead: ``make(model)``, which is of ``kind``. Once
+    for each kind. Its ``end(returned)`` is called when ``fit`` has ended, however it did."""
 
     def joined(others: Any, ours: Any) -> list[Any]:
         others = [each for each in others if not isinstance(each, kind)]
-        return [ours, *others] if first else [*others, ours]
+        if not first:
+            return [*others, ours]
+        leading = [each for each in others if getattr(each, "leads", False)]
+        return [*leading, ours, *(each for each in others if each not in leading)]
 
     trainer = next(each for each in package.Model.__mro__ if "fit" in vars(each))
     plain = trainer.fit
@@ -61,6 +64,9 @@ def add_to_fit(
 
 class Callback:
     """A base class that derives from neither Keras' own, as a program may have models of both."""
+
+    #: Those of the program hear of everything later, and those that were added as the first.
+    leads = False
 
     on_train_begin = on_train_end = on_epoch_begin = on_epoch_end = _ignore
     on_test_begin = on_test_end = on_predict_begin = on_predict_end = _ignore

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,10 +17,11 @@ def prepare(package: Any, has_ended: Callable[[], bool]) -> None:
 
 
 class EndedFeed(Callback):
-    """Ends ``fit`` after the first epoch without a batch, and hides what Keras logs of that: a loss
-    of 0, which others would take for the best.
+    """Ends ``fit`` after the first epoch without a batch, and has callbacks of the program see NaN
+    in place of what Keras logs of it: a loss of 0, which others would take for the best.
 
-    Nodes that train in step come to the same empty epoch, so they end together.
+    Nodes that train in step decide at the end of each epoch, together, so all leave at the same
+    one: the feed may have ended with rows of an epoch on some of them alone.
 
     Owner and lifetime: one ``fit``. Threads: the one that trains.
     """
@@ -32,7 +34,12 @@ class EndedFeed(Callback):
     def __init__(self, has_ended: Callable[[], bool]):
         self._has_ended = has_ended
         self._watch = EpochWatch()
+        self._names: list[str] = []  # of the logs of an epoch with batches
         self.model: Any = None
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        if together := self._together():
+            together.node_is_over = lambda: not self._watch.has_batch and self._has_ended()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._watch.begin(self.model)
@@ -41,10 +48,20 @@ class EndedFeed(Callback):
         self._watch.add_batch()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if self._watch.is_empty(self.model) and self._has_ended():
+        logs = {} if logs is None else logs
+        if together := self._together():
+            over = together.all_are_over
+        else:
+            over = self._watch.is_empty(self.model) and self._has_ended()
+        if over:
             self.model.stop_training = True
-            if logs:
-                logs.clear()
+            logs.update(dict.fromkeys([*logs, *self._names], math.nan))
+        elif self._watch.has_batch:
+            self._names = list(logs)
 
     def end(self, returned: bool) -> None:
         """``fit`` has ended, however it did."""
+
+    def _together(self) -> Any:
+        """What joins the optimizer with those of other nodes; None where it trains alone."""
+        return getattr(self.model.optimizer, "_together", None)

@@ -111,6 +111,8 @@ class _End(Callback):
     """An epoch ends when it has ended on all nodes; before its validation, which is of one model
     then."""
 
+    leads = True
+
     def __init__(self, model: Any) -> None:
         self.model = model
         self._ended = True

@@ -8,7 +8,7 @@ made all steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -34,6 +34,10 @@ class Together:
         self._without_rows: Any = None
         self._weight: Any = None
         self._may_be_weightless = False
+        #: Asked at the end of an epoch: whether this node had no batch, and none will come.
+        self.node_is_over: Callable[[], bool] = lambda: False
+        #: Whether that was so on all nodes at the end of the last epoch.
+        self.all_are_over = False
 
     def share_at_first_step(self) -> None:
         """For models that have no weights before their first step."""
@@ -105,9 +109,12 @@ class Together:
             missed += 1
         # Iterations may differ alone: Keras counts, or not, the step that finds no batch.
         nodes = collective.all_gather(
-            tf.constant([[missed, collective.rank(), int(iterations)]], tf.int64),
+            tf.constant(
+                [[missed, collective.rank(), int(iterations), self.node_is_over()]], tf.int64
+            ),
             name="the end of an epoch",
         ).numpy()
+        self.all_are_over = bool(nodes[:, 3].all())
         if (nodes[:, [0, 2]] != nodes[0, [0, 2]]).any():
             last = nodes[nodes[:, 0].argmin()]
             try:

@@ -121,9 +121,7 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
             args=self._args(directory),
             **self._settings,
         ) as cluster:
-            # With a cache each epoch of a node has as many batches, which Keras takes for granted.
-            # What a lost node had kept would be lost, so there is none where nodes may be.
-            keeps = self.getEpochs() > 1 and not self._settings.get("max_lost_nodes")
+            keeps = self.getEpochs() > 1
             cluster.train(
                 fed,
                 epochs=self.getEpochs(),

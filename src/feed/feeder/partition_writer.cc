@@ -134,7 +134,9 @@ Status PartitionWriter::CommitChunk(std::size_t bytes, const ItemRange& items,
   if (const Status status = node.client->Commit(bytes, items, rows_read); !status.ok()) {
     return nodes_.Lose(reserved_, status);
   }
-  node.accepted.Add(bytes);
+  // Of inference, nodes count no epochs.
+  if (options_.session.mode == Mode::kTrain) node.accepted.of_epoch += bytes;
+  node.accepted.of_all += bytes;
   // Its memory is for others once the chunk is consumed, however long the next row takes.
   return alone_ ? nodes_.Leave() : Status::Ok();
 }

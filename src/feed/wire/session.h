@@ -73,10 +73,6 @@ struct AcceptedBytes {
   std::uint64_t of_all = 0;    ///< Of all feeders since the node began.
 
   bool none() const { return of_all == 0; }
-  void Add(std::uint64_t bytes) {
-    of_epoch += bytes;
-    of_all += bytes;
-  }
 
   friend auto operator<=>(const AcceptedBytes&, const AcceptedBytes&) = default;
 };

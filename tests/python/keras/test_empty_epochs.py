@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from types import SimpleNamespace
+
 import pytest
 
 import keras
 import tfos
 from support.programs import checkpoints as programs
 from tfos.keras import ended_feed
+from tfos.keras.callback import Callback
 from tfos.keras.empty_epochs import EpochWatch
 from tfos.keras.saving import Checkpoints
 
@@ -41,16 +45,25 @@ def test_the_last_checkpoint_is_that_of_the_last_epoch_with_rows(tmp_path, fed):
 
 
 @pytest.mark.parametrize("fed", [1, 3])
-def test_fit_ends_with_the_feed_and_no_epoch_without_a_batch_is_the_best(fed):
+def test_fit_ends_with_the_feed_and_no_epoch_without_a_batch_is_the_best(tmp_path, fed):
     ended_feed.prepare(keras, lambda: True)
     model = programs.model_of(seed=5, units=6)
     model.compile("adam", "mse")
-    heard = []
-    callback = keras.callbacks.LambdaCallback(
-        on_epoch_end=lambda epoch, logs: heard.append("loss" in logs)
+    saved = keras.callbacks.ModelCheckpoint(
+        tmp_path / "{epoch}-{val_loss:.3f}.keras", monitor="val_loss", save_best_only=True
     )
-    model.fit(feed_that_ends(fed), epochs=EPOCHS, verbose=0, callbacks=[callback])
-    assert heard == [True] * fed + [False]
+    history = model.fit(
+        feed_that_ends(fed),
+        epochs=EPOCHS,
+        validation_data=programs.dataset_of(),
+        verbose=0,
+        callbacks=[saved],
+    )
+    losses = history.history["loss"]
+    assert len(history.epoch) == len(losses) == fed + 1
+    assert [math.isnan(loss) for loss in losses] == [False] * fed + [True]
+    assert not list(tmp_path.glob(f"{fed + 1}-*"))
+    assert list(tmp_path.glob("1-*"))
 
 
 def test_fit_goes_on_while_the_feed_does():
@@ -59,6 +72,47 @@ def test_fit_goes_on_while_the_feed_does():
     model.compile("adam", "mse")
     history = model.fit(feed_that_ends(1), epochs=EPOCHS, verbose=0)
     assert len(history.epoch) == EPOCHS
+
+
+class Together:
+    """Of an optimizer that trains with other nodes, which may have rows."""
+
+    all_are_over = False
+
+
+@pytest.mark.parametrize("others_are_over", [False, True])
+def test_nodes_that_train_in_step_end_together(others_are_over):
+    callback = ended_feed.EndedFeed(lambda: True)
+    callback.model = model = Model()
+    model.stop_training = False
+    model._together = Together()
+    callback.on_train_begin()
+    callback.on_epoch_begin(0)
+    assert model._together.node_is_over()
+    model._together.all_are_over = others_are_over
+    callback.on_epoch_end(0, {})
+    assert model.stop_training == others_are_over
+    callback.on_epoch_begin(1)
+    callback.on_train_batch_end(0)
+    assert not model._together.node_is_over()
+
+
+def test_an_epoch_has_ended_on_all_nodes_before_it_is_said_to_be_empty():
+    """Whichever was added to ``fit`` first."""
+
+    class Leading(Callback):
+        leads = True
+
+    heard = []
+
+    class Fit:
+        def fit(self, callbacks=None):
+            heard.extend(type(each) for each in callbacks)
+
+    package = SimpleNamespace(Model=Fit, callbacks=SimpleNamespace(CallbackList=type(None)))
+    ended_feed.prepare(package, lambda: True)
+    Fit().fit(callbacks=[Callback(), Leading()])
+    assert heard == [Leading, ended_feed.EndedFeed, Callback]
 
 
 @pytest.fixture(autouse=True)

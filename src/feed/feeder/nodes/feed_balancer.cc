@@ -17,7 +17,8 @@ bool Better(const BalanceCandidate& a, const BalanceCandidate& b) {
 }  // namespace
 
 bool LagsBehind(const AcceptedBytes& remote, const AcceptedBytes& here) {
-  if (remote.of_epoch + remote.of_epoch / 8 + kWorthTheWay < here.of_epoch) return true;
+  const std::uint64_t worth = remote.of_epoch == 0 ? kWorthTheFirst : kWorthTheWay;
+  if (remote.of_epoch + remote.of_epoch / 8 + worth < here.of_epoch) return true;
   return remote.of_epoch <= here.of_epoch && remote.of_all + remote.of_all / 8 < here.of_all;
 }
 

@@ -28,9 +28,11 @@ struct BalanceChoice {
 };
 
 /// What a node of another host that has rows must lack of an epoch at least to be fed from here:
-/// its own feeders may only be beginning. Nodes that train in step even out less at the epoch's
-/// end.
+/// its own feeders may only be beginning. Nodes that train in step even out less than this at the
+/// end of an epoch.
 inline constexpr std::uint64_t kWorthTheWay = std::uint64_t{1} << 20;
+/// The same for a node that has nothing of the epoch, which may be a small one.
+inline constexpr std::uint64_t kWorthTheFirst = std::uint64_t{1} << 16;
 
 /// Whether a node of another host has got so much less than those here that it is to be fed from
 /// here: what it lacks is worth the way over the network. A node that lacks much of what came
