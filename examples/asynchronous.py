@@ -8,10 +8,8 @@ import argparse
 import sys
 import tempfile
 
-import digits
-import spark_session
-
 import tfos
+from tfos.examples import digits, spark_session
 
 BATCH_SIZE = 32
 

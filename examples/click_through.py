@@ -13,11 +13,11 @@ import argparse
 import sys
 import tempfile
 
-import spark_session
 from pyspark.ml.evaluation import BinaryClassificationEvaluator
 from pyspark.sql import functions as F
 
 import tfos
+from tfos.examples import spark_session
 from tfos.ml import Model
 
 NUMBERS = [f"number_{i}" for i in range(10)]

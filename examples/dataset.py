@@ -12,10 +12,8 @@ column by column; their labels stay with Spark. The model is kept.
 import argparse
 import tempfile
 
-import digits
-import spark_session
-
 import tfos
+from tfos.examples import digits, spark_session
 
 
 def train(ctx):

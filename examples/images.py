@@ -15,11 +15,11 @@ import pathlib
 import sys
 import tempfile
 
-import spark_session
 from pyspark.sql import functions
 
 import tfos
 import tfos.ml
+from tfos.examples import spark_session
 
 CLASSES = ("china", "flower")
 SIDE = 32

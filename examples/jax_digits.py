@@ -11,10 +11,8 @@ import argparse
 import os
 import tempfile
 
-import digits
-import spark_session
-
 import tfos
+from tfos.examples import digits, spark_session
 
 
 def train(ctx):

@@ -14,10 +14,8 @@ import os
 import sys
 import tempfile
 
-import digits
-import spark_session
-
 import tfos
+from tfos.examples import digits, spark_session
 
 POLICIES = ("mixed_float16", "mixed_bfloat16", "float32")
 

@@ -10,14 +10,13 @@ import argparse
 import sys
 import tempfile
 
-import digits
-import spark_session
 from pyspark.ml import Pipeline, PipelineModel
 from pyspark.ml.evaluation import MulticlassClassificationEvaluator
 from pyspark.ml.feature import SQLTransformer, StandardScaler
 from pyspark.ml.functions import array_to_vector
 
 import tfos.ml
+from tfos.examples import digits, spark_session
 
 
 def build(args):

@@ -20,10 +20,8 @@ import argparse
 import math
 import sys
 
-import digits
-import spark_session
-
 import tfos
+from tfos.examples import digits, spark_session
 
 COLUMNS = "label bigint, pixels array<float>"
 

@@ -13,10 +13,8 @@ import os
 import sys
 import tempfile
 
-import digits
-import spark_session
-
 import tfos.parallel
+from tfos.examples import digits, spark_session
 
 try:
     import optuna

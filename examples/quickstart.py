@@ -8,9 +8,8 @@ Each node learns by itself from the rows that it gets, and reports what it has l
 
 import argparse
 
-import spark_session
-
 import tfos
+from tfos.examples import spark_session
 
 TRUTH = (3.0, -2.0, 1.0)
 

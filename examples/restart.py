@@ -14,11 +14,9 @@ import signal
 import sys
 import tempfile
 
-import digits
-import spark_session
-
 import tfos
 from tfos.errors import NodeFailedError
+from tfos.examples import digits, spark_session
 
 MOST_RESTARTS = 3
 

@@ -16,10 +16,9 @@ import sys
 import tempfile
 import threading
 
-import spark_session
-
 import tfos
 import tfos.ml
+from tfos.examples import spark_session
 
 SLOPE, OFFSET = 2.0, 1.0
 NODES = 2

@@ -17,9 +17,8 @@ import sys
 import sysconfig
 import tempfile
 
-import spark_session
-
 import tfos
+from tfos.examples import spark_session
 
 WORDS_OF_A_LINE = 16
 SEED = 20

@@ -12,11 +12,11 @@ import argparse
 import sys
 import tempfile
 
-import spark_session
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 import tfos
+from tfos.examples import spark_session
 from tfos.ml import Model
 
 HOURS = 48

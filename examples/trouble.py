@@ -15,9 +15,8 @@ import sys
 import threading
 import time
 
-import spark_session
-
 import tfos
+from tfos.examples import spark_session
 
 TROUBLES = ("slow-rows", "slow-step", "stuck", "frozen", "diverging")
 #: From this step on something is wrong.

@@ -77,7 +77,7 @@ if jar=$("$python" -c 'import tfos; print(tfos.jar_path())'); then
 else
   echo "This tfos has no jar, so $directory/TensorFlowOnSpark stays empty"
 fi
-install -m 644 examples/digits.py examples/spark_session.py examples/standalone/*.py "$directory/programs"
+install -m 644 examples/standalone/*.py "$directory/programs"
 install -m 755 examples/emr/*mnist*.sh "$directory"
 install -m 644 examples/emr/functions.sh "$directory/conf"
 install -m 644 examples/emr/README.md "$directory"

@@ -73,6 +73,8 @@ class SparkCluster(Cluster):
     worker_options: Java properties of the Workers by name, such as `spark.worker.resource.*`.
     daemon_options: those of all daemons, such as `spark.authenticate`.
 
+    `url` is what drivers connect to, and `ui_url` the Master's status page.
+
     Not safe for use from several threads. The Workers end with the thread that started them.
     """
 
@@ -96,7 +98,7 @@ class SparkCluster(Cluster):
         self.worker_options = worker_options or {}
         self.daemon_options = daemon_options or {}
         self.url = None
-        self._ui_port = None
+        self.ui_url = None
         self._daemons = []
 
     @property
@@ -136,9 +138,10 @@ class SparkCluster(Cluster):
         port = self._wait_for(
             lambda: self._service_port("sparkMaster"), "the Master's port", deadline
         )
-        self._ui_port = self._wait_for(
+        ui_port = self._wait_for(
             lambda: self._service_port("MasterUI"), "the Master's status page", deadline
         )
+        self.ui_url = f"http://{self.hosts[0].address}:{ui_port}"
         self.url = f"spark://{self.hosts[0].address}:{port}"
         for number in range(self.workers):
             self._daemons.append(
@@ -178,9 +181,8 @@ class SparkCluster(Cluster):
     def alive_workers(self):
         """Returns how many Workers the Master counts as alive."""
         try:
-            url = f"http://{self.hosts[0].address}:{self._ui_port}/json/"
             opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-            with opener.open(url, timeout=5) as response:
+            with opener.open(f"{self.ui_url}/json/", timeout=5) as response:
                 return json.load(response)["aliveworkers"]
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             return 0  # The page is announced shortly before it answers, and a busy host is slow.

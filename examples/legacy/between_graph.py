@@ -17,11 +17,8 @@ import shutil
 import sys
 import tempfile
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
-import digits
-import spark_session
-
 from tensorflowonspark import TFCluster
+from tfos.examples import digits, spark_session
 
 BATCH_SIZE = 32
 

@@ -11,18 +11,14 @@ have to be visible to all hosts.
 import argparse
 import math
 import os
-import pathlib
 import shutil
 import sys
 import tempfile
 
 import numpy as np
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
-import digits
-import spark_session
-
 from tensorflowonspark import TFCluster
+from tfos.examples import digits, spark_session
 
 
 def train(args, ctx):

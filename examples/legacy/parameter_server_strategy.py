@@ -15,10 +15,8 @@ import shutil
 import sys
 import tempfile
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
-import spark_session
-
 from tensorflowonspark import TFCluster
+from tfos.examples import spark_session
 
 TRUTH = (3.0, -2.0)
 BATCH_SIZE = 64

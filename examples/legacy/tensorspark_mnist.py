@@ -5,19 +5,15 @@ weights with a parameter server on the driver. They are kept as a checkpoint.
 """
 
 import argparse
-import pathlib
 import sys
 import tempfile
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
-import digits
-import spark_session
-
 from tensorspark.core import spark_session as sps
 from tensorspark.core import weight_combiner as comb
+from tfos.examples import digits, spark_session
 
 
 def in_two_columns(rows):

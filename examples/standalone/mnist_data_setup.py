@@ -17,17 +17,14 @@ MNIST's .gz files: a directory of this host, or a zip file of them here or on HD
 """
 
 import argparse
-import pathlib
 import sys
 import tempfile
 import zipfile
 
+import mnist_files
 import numpy as np
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
-import digits
-import mnist_files
-import spark_session
+from tfos.examples import digits, spark_session
 
 CLASSES = 10
 

@@ -12,15 +12,13 @@ it alone.
 
 import argparse
 import datetime
-import pathlib
 import sys
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 import mnist_dist
 import mnist_files
-import spark_session
 
 from tensorflowonspark import TFCluster
+from tfos.examples import spark_session
 
 
 def yes_or_no(text):

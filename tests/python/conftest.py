@@ -330,7 +330,6 @@ def run_program(monkeypatch):
 
     def run(path, *arguments):
         monkeypatch.setattr(sys, "argv", [str(path), *map(str, arguments)])
-        monkeypatch.syspath_prepend(str(path.parent))
         monkeypatch.setattr(SparkSession, "stop", lambda _session: None)  # Others come after it.
         try:
             runpy.run_path(str(path), run_name="__main__")

@@ -39,6 +39,7 @@ ALLOWED = {
         "tensorflow",
     },
     "ml": {"errors", "files", "inference", "mlflow", "spark", "tfos"},
+    "examples": {"errors"},
     "cli": {
         "base",
         "errors",

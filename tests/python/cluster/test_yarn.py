@@ -111,9 +111,7 @@ def results(yarn, application):
 
 def test_client_mode_trains_with_the_hosts_python(yarn, submit, tmp_path, leftovers):
     program = ROOT / "examples" / "quickstart.py"
-    process = submit(
-        "--no-env", "--py-files", ROOT / "examples" / "spark_session.py", program, "--rows", "400"
-    )
+    process = submit("--no-env", program, "--rows", "400")
     # Spark puts a driver's standard error, where tfos tells its progress, into the output, too.
     learned = [
         line.partition(": y = ")[0]

@@ -226,8 +226,9 @@ def faults_of_script(words, folder):
     if script is None:
         return [f"no file {words[0]}"] if "/" in words[0] else []
     own = words[1 : words.index("--")] if "--" in words else words[1:]
-    # The options that examples share are in a module beside them.
-    source = script.read_text() + "".join(path.read_text() for path in script.parent.glob("*.py"))
+    # Some share options with scripts beside them, examples with others.
+    sharing = [*script.parent.glob("*.py"), *(ROOT / "python/tfos/examples").glob("*.py")]
+    source = script.read_text() + "".join(path.read_text() for path in sharing)
     faults = [f"no option {option} of {words[0]}" for option in unknown_options(own, source)]
     return faults + (faults_of(words[words.index("--") + 1 :], folder) if "--" in words else [])
 

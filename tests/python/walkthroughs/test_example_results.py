@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import keras
 from support.places import ROOT
+from tfos.examples import digits
 
 EXAMPLES = ROOT / "examples"
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
@@ -36,8 +37,6 @@ def printed(two_executors, run_program, capsys, leftovers):
 
 def unseen_digits(first=0):
     """(pixels, labels) of the digits from `first` on, which examples do not train on."""
-    import digits  # Beside the example that has run.
-
     _, rows = digits.load()
     pixels, labels = zip(*(row for row in rows if row[1] >= first), strict=True)
     return np.array(pixels), np.array(labels)
@@ -151,7 +150,6 @@ def test_optuna_chooses_trials_and_the_table_has_them_all(printed, tmp_path):
 
 def test_a_search_without_optuna_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    monkeypatch.syspath_prepend(EXAMPLES)
     with pytest.raises(SystemExit, match=r"needs Optuna: pip install optuna$"):
         runpy.run_path(str(EXAMPLES / "optuna_search.py"))
 

@@ -14,23 +14,13 @@ import pytest
 from support.files.webhdfs import WebHdfs
 from support.places import ROOT
 
-EXAMPLES = ROOT / "examples"
-STANDALONE = EXAMPLES / "standalone"
+STANDALONE = ROOT / "examples" / "standalone"
 SPARK_SUBMIT = pathlib.Path(sys.executable).parent / "spark-submit"
 BOUND_SECONDS = 300
-FILES = ",".join(
-    map(
-        str,
-        [
-            *sorted(STANDALONE.glob("mnist_*.py")),
-            EXAMPLES / "digits.py",
-            EXAMPLES / "spark_session.py",
-        ],
-    )
-)
+FILES = ",".join(map(str, sorted(STANDALONE.glob("mnist_*.py"))))
 
 SAYS_ITS_CORES = """
-import spark_session
+from tfos.examples import spark_session
 conf = spark_session.session("cores", None, 2).conf
 print([conf.get(key, None) for key in ("spark.executor.cores", "spark.cores.max", "spark.task.cpus")],
       spark_session.submitted("spark.executor.instances", 1))
@@ -77,8 +67,6 @@ def test_what_spark_submit_says_about_cores_counts(tmp_path, options, expected):
         "--master",
         "local[4]",
         *options,
-        "--py-files",
-        EXAMPLES / "spark_session.py",
         tmp_path / "program.py",
     )
     assert expected in said.splitlines()
@@ -86,7 +74,6 @@ def test_what_spark_submit_says_about_cores_counts(tmp_path, options, expected):
 
 @pytest.fixture
 def programs(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXAMPLES))
     monkeypatch.syspath_prepend(str(STANDALONE))
     import mnist_files
     import mnist_spark

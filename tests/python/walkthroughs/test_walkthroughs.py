@@ -8,20 +8,17 @@ import pytest
 
 from support.places import ROOT
 
-EXAMPLES = ROOT / "examples"
-STANDALONE = EXAMPLES / "standalone"
+STANDALONE = ROOT / "examples" / "standalone"
 BOUND_SECONDS = 300
 
-sys.path[:0] = [str(STANDALONE), str(EXAMPLES)]
-import digits  # noqa: E402  (scripts, no package)
-import mnist_data_setup  # noqa: E402
+sys.path.insert(0, str(STANDALONE))
+import mnist_data_setup  # noqa: E402  (scripts, no package)
 import mnist_files  # noqa: E402
-import spark_session  # noqa: E402
 
 
 @pytest.mark.parametrize("kind", mnist_files.FORMATS)
 def test_digits_come_back_from_every_format(spark, tmp_path, kind):
-    for module in (mnist_data_setup, mnist_files, digits, spark_session):
+    for module in (mnist_data_setup, mnist_files):
         spark.sparkContext.addPyFile(module.__file__)
     rows = [mnist_data_setup.scaled(([n / 255, 1.0, 0.0, n / 510], n % 10)) for n in range(40)]
     mnist_data_setup.write(spark.sparkContext.parallelize(rows, 3), f"file://{tmp_path}/data", kind)
@@ -33,16 +30,7 @@ def test_digits_come_back_from_every_format(spark, tmp_path, kind):
 @pytest.mark.long
 def test_the_standalone_walkthrough(standalone_cluster, tmp_path, leftovers):
     def submit(script, *arguments):
-        files = ",".join(
-            map(
-                str,
-                [
-                    *STANDALONE.glob("mnist_*.py"),
-                    EXAMPLES / "digits.py",
-                    EXAMPLES / "spark_session.py",
-                ],
-            )
-        )
+        files = ",".join(map(str, STANDALONE.glob("mnist_*.py")))
         command = [
             str(pathlib.Path(sys.executable).parent / "spark-submit"),
             "--master",

@@ -1,11 +1,9 @@
 """The coordinator's page in a real browser, with simulated nodes."""
 
-import http.server
 import json
 import os
 import re
 import signal
-import threading
 import urllib.error
 import urllib.request
 
@@ -15,6 +13,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from support.page.browsers import browser, complaints, looks, text_of, wait_for_looks
+from support.page.path_proxy import PathProxy
 from support.page.shown import CLICK, charts, heading, metrics, report_all, row, tiles
 from support.page.simulated_cluster import SimulatedCluster
 from support.waiting import BOUND_SECONDS, wait_for
@@ -297,46 +296,17 @@ def test_fits_a_phone_in_both_colors(small, dark):
         assert row(driver, "chief:0")["Step"] == "3"
 
 
-class Proxy(http.server.BaseHTTPRequestHandler):
-    """Shows a coordinator below a path, and adds the key, as Spark's proxies can."""
-
-    PATH = "/proxy/application_1_0001/"
-    target = ""
-    key = ""
-
-    def do_GET(self):
-        if not self.path.startswith(self.PATH):
-            self.send_error(404)
-            return
-        request = urllib.request.Request(f"{self.target}/{self.path.removeprefix(self.PATH)}")
-        request.add_header("Authorization", f"Bearer {self.key}")
-        with urllib.request.urlopen(request, timeout=BOUND_SECONDS) as answer:
-            body = answer.read()
-            self.send_response(answer.status)
-            self.send_header("Content-Type", answer.headers["Content-Type"])
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-    def log_message(self, *_words):
-        """Its requests are nobody's concern."""
-
-
 def test_works_below_a_path_of_a_proxy(small):
-    handler = type("Here", (Proxy,), {"target": small.base_url, "key": small.read_key})
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        with browser() as driver:
-            driver.get(f"http://127.0.0.1:{server.server_port}{Proxy.PATH}")
-            wait_for(lambda: charts(driver), "curves")
-            assert row(driver, "worker:0")["Step"] == "3"
-            assert complaints(driver) == []
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    """The proxy adds the key, so the browser has none."""
+    headers = {"Authorization": f"Bearer {small.read_key}"}
+    with (
+        PathProxy("/training/", small.base_url, headers) as proxy,
+        browser() as driver,
+    ):
+        driver.get(proxy.url)
+        wait_for(lambda: charts(driver), "curves")
+        assert row(driver, "worker:0")["Step"] == "3"
+        assert complaints(driver) == []
 
 
 def get(cluster, path, purpose="read"):

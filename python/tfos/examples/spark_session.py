@@ -1,27 +1,27 @@
 """The Spark session of an example: a cluster's if one is given, else an embedded one."""
 
+from __future__ import annotations
+
+import argparse
 import os
 import sys
+from typing import Any
 
 # Executors of one core each, every one a process of its own.
-EMBEDDED_MASTER = "local-cluster[{cores},1,2048]"
+_EMBEDDED_MASTER = "local-cluster[{cores},1,2048]"
 
 
-def add_master_argument(parser):
+def add_master_argument(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--master``, for :func:`session`."""
     parser.add_argument(
         "--master",
         help="Spark master (default: what spark-submit says, else an embedded cluster)",
     )
 
 
-def under_spark_submit():
-    """Whether spark-submit has started the program: with a gateway to its JVM."""
-    return "PYSPARK_GATEWAY_PORT" in os.environ
-
-
-def submitted(key, default):
-    """What spark-submit was told by --conf or an option of its own, else `default`."""
-    if not under_spark_submit():
+def submitted(key: str, default: Any) -> Any:
+    """What spark-submit was told by --conf or an option of its own, else ``default``."""
+    if not _under_spark_submit():
         return default
     from pyspark import SparkConf, SparkContext
 
@@ -30,10 +30,11 @@ def submitted(key, default):
     return SparkConf().get(key, str(default))
 
 
-def session(name, master=None, cores=2):
-    """Starts a SparkSession called `name` with `cores` task slots in executors of one slot each.
+def session(name: str, master: str | None = None, cores: int = 2) -> Any:
+    """Starts a SparkSession called ``name`` with ``cores`` task slots, an executor for each.
 
-    Where spark-submit was told how many cores an executor, a task or the application has, that counts.
+    Where spark-submit was told how many cores an executor, a task or the application has, that
+    counts.
     """
     # Nodes have the environment of the Spark workers, and these the driver's.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -49,8 +50,13 @@ def session(name, master=None, cores=2):
         .config("spark.executorEnv.TF_CPP_MIN_LOG_LEVEL", os.environ["TF_CPP_MIN_LOG_LEVEL"])
     )
     # spark-submit's JVM knows the master.
-    if master or not under_spark_submit():
-        builder = builder.master(master or EMBEDDED_MASTER.format(cores=cores))
+    if master or not _under_spark_submit():
+        builder = builder.master(master or _EMBEDDED_MASTER.format(cores=cores))
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def _under_spark_submit() -> bool:
+    """Whether spark-submit has started the program: with a gateway to its JVM."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
