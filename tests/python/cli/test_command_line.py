@@ -15,7 +15,7 @@ def run(*words):
     ("words", "said"),
     [
         ((), "subcommand is required"),
-        (("frob",), "'frob' is not a subcommand; there are: agent"),
+        (("frob",), "'frob' is not a subcommand; there are: doctor examples submit"),
         (("--frob",), "subcommand is required"),
         (("coordinator", "--frob"), "--frob"),
     ],
@@ -24,6 +24,15 @@ def test_a_wrong_command_line_is_exit_code_2(words, said):
     done = run(*words)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_commands_that_tfos_itself_starts_are_hidden():
+    shown = run("--help").stdout
+    unknown = run("frob").stderr
+    for name in ("agent", "coordinator", "parameter-server", "command-table"):
+        assert name not in shown
+        assert name not in unknown
+        assert run(name, "--help").returncode == 0, "it is there"
 
 
 def test_help_and_version_are_no_errors():
