@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 from tfos import errors
+from tfos.cli.arguments import Parser
 from tfos.errors import BadInputError
 
 _FOLDER = Path(errors.__file__).parent / "_examples"
@@ -27,9 +28,7 @@ _WITH_ARGUMENTS = frozenset({"conversion", "emr", "standalone"})
 
 def parser() -> argparse.ArgumentParser:
     """The parser of the command line."""
-    whole = argparse.ArgumentParser(
-        prog="tfos examples", description="Copy programs to start from into a folder"
-    )
+    whole = Parser(prog="tfos examples", description="Copy programs to start from into a folder")
     commands = whole.add_subparsers(required=True, metavar="COMMAND", dest="command")
     said = "Print the name of each example, and what it shows"
     commands.add_parser("list", help=said, description=said)

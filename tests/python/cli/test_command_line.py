@@ -39,3 +39,25 @@ def test_help_and_version_are_no_errors():
     assert "Usage: tfos" in run("--help").stdout
     for option in ("--help", "--version"):
         assert run(option).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "words", [("top",), ("infer",), ("records", "convert"), ("examples", "copy"), ("submit",)]
+)
+def test_help_says_what_a_command_does_and_then_its_usage(words):
+    done = run(*words, "--help")
+    assert done.returncode == 0, done.stderr
+    before, usage, after = done.stdout.partition("\nUsage: tfos " + " ".join(words))
+    assert usage and before[0].isupper() and not before.split()[0].endswith("s"), done.stdout
+    assert "Options:" in after
+    assert "rint this help message" in after
+
+
+def test_bounds_are_told_as_people_write_them():
+    shown = run("top", "--help").stdout
+    assert "--interval SECONDS=2" in shown
+    assert "Time between two looks; from 0.1 to 3600" in shown
+    wrong = run("top", "--interval", "9999")
+    assert wrong.returncode == 2
+    assert "--interval: 9999; it must be from 0.1 to 3600 seconds" in wrong.stderr
+    assert "-n,--lines LINES=100" in run("logs", "--help").stdout

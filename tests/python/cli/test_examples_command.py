@@ -6,6 +6,7 @@ import os
 import subprocess
 
 import pytest
+
 from support.places import ROOT
 from tfos.base import executable
 
@@ -81,6 +82,6 @@ def test_the_list_says_what_each_shows(tmp_path):
     lines = dict(line.split(maxsplit=1) for line in shown.splitlines())
     assert lines["quickstart.py"].startswith("The native API in a few lines")
     assert lines["notebooks/training.ipynb"] == "Training on Spark from a notebook"
-    assert list(lines)[0] == "asynchronous.py", "those of the top come first"
+    assert next(iter(lines)) == "asynchronous.py", "those of the top come first"
     programs = {name for name in files_below(ROOT / "examples") if name.endswith(".py")}
     assert programs <= set(lines), "each says something about itself"

@@ -101,6 +101,9 @@ void RunRecord::Take(const DriverMessage& message, Clock::TimePoint now) {
   } else if (std::holds_alternative<EndFeed>(message)) {
     add(kNoNode, "the feed has ended");
   } else if (const auto* stop = std::get_if<Stop>(&message)) {
+    // `tfos stop` has the driver say it, and the error that its program gets has it say so again.
+    if (stop_reason_ == stop->reason) return;
+    stop_reason_ = stop->reason;
     add(kNoNode, fmt::format("the driver stops all nodes: {}", stop->reason));
   } else if (const auto* leaving = std::get_if<NodeLeaving>(&message)) {
     events_.AddOfNode(Since(now), leaving->node_id,

@@ -129,6 +129,20 @@ TEST(RunRecordTest, ALossThatIsNoNumberIsAnEventOfItsNodeOnce) {
   EXPECT_EQ(told["events"][2]["text"], "worker:0: its loss is inf");
 }
 
+TEST(RunRecordTest, AStopThatIsToldTwiceIsOneEvent) {
+  ManualClock clock;
+  RunRecord record("c", 1, milliseconds(1000), clock.Now());
+  const auto stop = [&](const std::string& reason) {
+    record.Take(DriverMessage(Stop{.reason = reason}), clock.Now());
+  };
+  stop("alice@host-a has stopped the cluster with `tfos stop`");
+  stop("alice@host-a has stopped the cluster with `tfos stop`");
+  const json told = json::parse(record.Json({}, clock.Now()));
+  ASSERT_EQ(told["events_count"], 1);
+  EXPECT_EQ(told["events"][0]["text"],
+            "the driver stops all nodes: alice@host-a has stopped the cluster with `tfos stop`");
+}
+
 TEST(RunRecordTest, ProgressIsThatOfTheLatestCountsAndOfTheRatesOfTheLastSample) {
   ManualClock clock;
   RunRecord record("c", 1, milliseconds(1000), clock.Now());
