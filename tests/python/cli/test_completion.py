@@ -49,7 +49,7 @@ def test_subcommands_are_completed(press):
     everything = press("")
     assert {"status", "top", "logs", "submit", "records", "completion"} <= set(everything)
     assert not {"agent", "coordinator", "parameter-server", "command-table"} & set(everything)
-    assert press("st") == ["stack", "status", "stop"]
+    assert press("st") == ["status", "stack", "stop"]
     assert press("completion", "") == ["bash", "fish", "zsh"]
     assert "convert" in press("records", "")
 
