@@ -29,6 +29,10 @@ _RESOURCE_MANAGER = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManag
 _NODE_MANAGER = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"
 _SCHEDULERS = "org.apache.hadoop.yarn.server.resourcemanager.scheduler"
 _DISK_CHECKER = "yarn.nodemanager.disk-health-checker"
+_PREEMPTION = "yarn.resourcemanager.monitor.capacity.preemption"
+_QUEUES = "yarn.scheduler.capacity.root"
+#: Percent of the memory that the queue "default" keeps when another queue wants the rest.
+_SHARE_OF_DEFAULT = 30
 #: A NodeManager whose containers have ended still waits for ten seconds; nothing is lost by its
 #: end.
 _STOP_S = 4
@@ -49,6 +53,8 @@ class YarnCluster(Cluster):
         logs.
     memory_mb, cores: what the NodeManager offers.
     start_timeout_s: bound on the start, without the time to fetch the jars.
+    preempts: whether there is a queue "urgent" beside "default". Applications of "default" may use
+        all memory, until one of "urgent" wants its share: then YARN preempts containers of theirs.
 
     Attribute once started: `http` (the ResourceManager's pages and REST, host:port).
 
@@ -57,13 +63,20 @@ class YarnCluster(Cluster):
     """
 
     def __init__(
-        self, configuration, directory="build/yarn", memory_mb=8192, cores=8, start_timeout_s=240
+        self,
+        configuration,
+        directory="build/yarn",
+        memory_mb=8192,
+        cores=8,
+        start_timeout_s=240,
+        preempts=False,
     ):
         self.configuration = pathlib.Path(configuration)
         self.directory = pathlib.Path(directory).resolve()
         self.memory_mb = memory_mb
         self.cores = cores
         self.start_timeout_s = start_timeout_s
+        self.preempts = preempts
         self.http = None
         self._daemons = []
 
@@ -124,13 +137,13 @@ class YarnCluster(Cluster):
                 "yarn.resourcemanager.scheduler.class": f"{_SCHEDULERS}.capacity.CapacityScheduler",
                 # Heartbeats bring containers up; the default is a second.
                 "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": 100,
+                **(_monitor() if self.preempts else {}),
             },
         )
         write_configuration(
             self.configuration / "capacity-scheduler.xml",
             {
-                "yarn.scheduler.capacity.root.queues": "default",
-                "yarn.scheduler.capacity.root.default.capacity": 100,
+                **_queues(self.preempts),
                 "yarn.scheduler.capacity.maximum-am-resource-percent": 0.9,
             },
         )
@@ -150,6 +163,32 @@ class YarnCluster(Cluster):
     def stop(self):
         """Stops both daemons and what they run. Safe to call again."""
         hadoop_daemons.stop_all(self._daemons, _STOP_S)
+
+
+def _queues(preempts):
+    """The scheduler's properties for one queue, or for two."""
+    if not preempts:
+        return {f"{_QUEUES}.queues": "default", f"{_QUEUES}.default.capacity": 100}
+    return {
+        f"{_QUEUES}.queues": "default,urgent",
+        f"{_QUEUES}.default.capacity": _SHARE_OF_DEFAULT,
+        f"{_QUEUES}.urgent.capacity": 100 - _SHARE_OF_DEFAULT,
+        # A user may have more than the queue's share, as long as nobody else wants it.
+        f"{_QUEUES}.default.user-limit-factor": 100,
+    }
+
+
+def _monitor():
+    """YARN's properties for preemption without the waits, which are seconds by default."""
+    return {
+        "yarn.resourcemanager.scheduler.monitor.enable": "true",
+        f"{_PREEMPTION}.monitoring_interval": 200,
+        f"{_PREEMPTION}.max_wait_before_kill": 200,
+        # All that is wanted at once, not a tenth of the memory in each round.
+        f"{_PREEMPTION}.total_preemption_per_round": 1.0,
+        f"{_PREEMPTION}.natural_termination_factor": 1.0,
+        f"{_PREEMPTION}.max_ignored_over_capacity": 0,
+    }
 
 
 def main():

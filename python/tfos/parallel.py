@@ -83,7 +83,7 @@ def prepare_process(gpu_count: int, index: int = -1, hosts: Sequence[str] = ()) 
     """
     count = gpu_count if gpu.is_available() else 0
     indices = gpu.pick(count, _position_on_host(index, hosts))
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(indices)
+    os.environ.update(gpu.environment(indices))
 
 
 class _Task:
@@ -169,7 +169,7 @@ def _position_on_host(index: int, hosts: Sequence[str]) -> int:
 def _visible_gpus(gpus: Sequence[str]) -> Iterator[None]:
     """Limits CUDA to ``gpus`` for one instance: Spark reuses the process for other tasks."""
     before = os.environ.get("CUDA_VISIBLE_DEVICES")
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+    os.environ.update(gpu.environment(gpus))
     try:
         yield
     finally:

@@ -279,8 +279,8 @@ SETTINGS: tuple[Setting, ...] = (
         float,
         0.0,
         "of a GPU",
-        "share of one GPU for each node, 0.1 to 0.9: nodes share GPUs, and TensorFlow takes that "
-        "share of its memory",
+        "share of one GPU for each node, 0.1 to 0.9: nodes share GPUs, and TensorFlow, JAX or "
+        "PyTorch takes that share of its memory",
         maximum=0.9,
     ),
     Setting(

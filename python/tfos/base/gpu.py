@@ -162,6 +162,27 @@ def cap_tensorflow(
         tensorflow.config.set_logical_device_configuration(device, [limit])
 
 
+def environment(indices: Sequence[str], fraction: float = 0.0) -> dict[str, str]:
+    """The variables with which a process sees the GPUs ``indices`` alone, and with which its JAX
+    takes at most ``fraction`` of their memory. Before anything uses CUDA."""
+    # CUDA counts the fastest GPU first unless it is told to count as nvidia-smi does.
+    variables = {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": ",".join(indices),
+    }
+    if fraction:
+        # All versions of JAX know this name. The newer XLA_CLIENT_MEM_FRACTION excludes it.
+        variables["XLA_PYTHON_CLIENT_MEM_FRACTION"] = str(fraction)
+    return variables
+
+
+def cap_torch(torch: Any, fraction: float) -> None:
+    """Has this process's PyTorch take at most ``fraction`` of the memory of each GPU that it sees.
+    Starts CUDA where there is a GPU."""
+    for device in range(torch.cuda.device_count()):
+        torch.cuda.set_per_process_memory_fraction(fraction, device)
+
+
 def _parse(line: str) -> Gpu:
     fields = [field.strip() for field in line.split(",")]
     if len(fields) != 4:

@@ -239,7 +239,16 @@ def check_tensorflow(version_of: VersionOf) -> Check:
     installed = {name: version for name in _TENSORFLOW_PACKAGES if (version := version_of(name))}
     oldest, newest = _TENSORFLOW
     if not installed:
-        return Check(FAIL, what, "not installed", f'pip install "{tensorflow_requirement()}"')
+        advice = f'pip install "{tensorflow_requirement()}"'
+        others = [f"{name} {version}" for name in ("jax", "torch") if (version := version_of(name))]
+        if others:
+            return Check(
+                WARN,
+                what,
+                f"not installed; there is {', '.join(others)}",
+                f"{advice}, unless nodes use keras_backend or no Keras (docs/backends.md)",
+            )
+        return Check(FAIL, what, "not installed", advice)
     package, version = next(iter(installed.items()))
     found = f"{version} ({package})"
     if not oldest <= _numbers(version) <= newest:

@@ -21,6 +21,7 @@ from tfos.cluster.feed import FEED_TIMEOUT_SECONDS, ClusterFeed
 from tfos.cluster.launcher import Launcher
 from tfos.cluster.leaving import LeavingWatch
 from tfos.cluster.ledger import Ledger
+from tfos.cluster.losses import ExecutorLosses
 from tfos.cluster.plan import ClusterPlan
 from tfos.cluster.progress import Progress, Teller
 from tfos.cluster.training import plan_training, sources_of_training
@@ -82,6 +83,7 @@ class Cluster:
             self._jobs.cancel,
             channel_to(sc, plan),
             self._stop_as_asked,
+            ExecutorLosses(sc),
         )
         self._addresses = Addresses.of(self._coordinator, self._token, settings)
         self._report = Report(self._addresses.page_from_driver)

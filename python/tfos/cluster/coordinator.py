@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from tfos.base import control_message
 from tfos.cluster.coordinator_process import CoordinatorProcess
+from tfos.cluster.losses import ExecutorLosses
 from tfos.errors import ClusterStoppedError, FeedError, NodeFailedError, NodeLostError
 from tfos.spark.failures import explained
 
@@ -70,11 +71,13 @@ class Coordinator:
         on_failure: Callable[[], None],
         channel: Callable[[], Channel] = CoordinatorProcess,
         on_stop: Callable[[str, float], None] = lambda reason, timeout: None,
+        losses: ExecutorLosses | None = None,
     ):
         """Starts it through the ``channel`` and waits until it listens. ``on_failure`` is called
         once, from the reader thread, at the first failure. ``on_stop`` is called once, from a
         thread of its own, when somebody asks for the cluster's end: with a sentence that says so,
-        and the seconds in which programs may return. It returns when the cluster has ended."""
+        and the seconds in which programs may return. It returns when the cluster has ended.
+        ``losses`` knows more of executors that are lost."""
         self._changed = threading.Condition()
         self._on_failure = on_failure
         self._on_stop = on_stop
@@ -89,6 +92,9 @@ class Coordinator:
         self._metrics_before: dict[int, list[dict[str, Any]]] = {}
         self._terminated: set[int] = set()
         self._failure: dict[str, Any] | None = None
+        self._losses = losses
+        #: Whether the failure is raised later, with more words.
+        self._explaining = False
         self._waits = ""
         self._drained = 0
         self._begun = 0
@@ -225,12 +231,14 @@ class Coordinator:
             if self._stopped:
                 raise ClusterStoppedError(self._stopped)
             if self._failure is not None:
+                self._changed.wait_for(lambda: not self._explaining)
                 raise NodeFailedError.from_message(self._failure)
 
     def failure_behind(self, error: BaseException) -> NodeFailedError | None:
         """The cluster's first failure, where an error of the driver's program is what came of it: a
         task of Spark's that infers knows only that no node answers, if nobody tells it why."""
         with self._changed:
+            self._changed.wait_for(lambda: not self._explaining)
             failure = self._failure
         if failure is None or not isinstance(error, Exception):
             return None
@@ -270,14 +278,32 @@ class Coordinator:
             failed_before = self._failure is not None
             self._apply(event)
             failed_now = self._failure is not None
+            is_first = failed_now and not failed_before
+            self._explaining = is_first and self._may_explain()
             self._changed.notify_all()
             is_over = failed_now and self._finished and not self._closing
-        if failed_now and not failed_before:
-            self._on_failure()
+        if is_first:
+            try:
+                self._on_failure()
+            finally:
+                self._explain()
         if event["type"] == "stop_asked":
             self._begin_to_stop(event)
         if is_over:
             self._end_later()
+
+    def _may_explain(self) -> bool:
+        losses, failure = self._losses, self._failure
+        return losses is not None and failure is not None and losses.may_explain(failure)
+
+    def _explain(self) -> None:
+        """Adds what Spark says of it to the failure, which is raised then."""
+        failure = self._failure
+        if self._losses is not None and failure is not None:
+            failure = self._losses.explained(failure)
+        with self._changed:
+            self._failure, self._explaining = failure, False
+            self._changed.notify_all()
 
     def _begin_to_stop(self, event: dict[str, Any]) -> None:
         with self._changed:
@@ -335,6 +361,8 @@ class Coordinator:
                 node = event["node"]
                 if node["state"] == "lost" and self._may_lose_nodes:
                     logger.warning("%s is lost: %s", node_name(node), node["detail"])
+                    if self._losses is not None:
+                        self._losses.tell(node)
                 self._note_another(node)
                 self._nodes[node["node_id"]] = node
             case "formed":

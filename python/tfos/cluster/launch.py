@@ -94,8 +94,18 @@ def launch_task(plan: LaunchPlan, node_ids: Iterable[int]) -> Iterator[tuple[int
     resources = context.resources()
     gpus = list(resources["gpu"].addresses) if "gpu" in resources else []
     for node_id in node_ids:
-        result = launch(plan, node_id, executor_id=executor.executor_id(), watch_pid=-1, gpus=gpus)
+        with _until_the_node_ends(plan):
+            result = launch(
+                plan, node_id, executor_id=executor.executor_id(), watch_pid=-1, gpus=gpus
+            )
         yield node_id, result
+
+
+def _until_the_node_ends(plan: LaunchPlan) -> contextlib.AbstractContextManager[None]:
+    """A node whose task has ended before its executor counts as failed, not as lost: the others
+    could not go on without it."""
+    stays = plan.stay and plan.node["elastic"]
+    return executor.outliving_the_daemon() if stays else contextlib.nullcontext()
 
 
 def launch(
@@ -116,10 +126,12 @@ def launch(
     With ``plan.stay`` a node that may come again when it is lost is started again here, as long as
     the coordinator takes it. Else the driver has that done in a job of its own.
     """
+    parent = os.getppid()
     result, is_lost = _launch_once(
         plan, node_id, executor_id=executor_id, watch_pid=watch_pid, gpus=gpus
     )
-    while is_lost and plan.stay:
+    # The executor of a task whose parent has ended, ends too.
+    while is_lost and plan.stay and (watch_pid != -1 or os.getppid() == parent):
         try:
             result, is_lost = _launch_once(
                 plan, node_id, executor_id=executor_id, watch_pid=watch_pid, gpus=gpus

@@ -36,6 +36,10 @@ class FeedSource:
         self._terminated = False
         self._lock = threading.Lock()  # of those above
 
+    def asked_for_more(self) -> bool:
+        """Whether the program has asked for an epoch that does not come: the feed has ended."""
+        return bool(self.server.asked_for_more())
+
     def reader(self, queue: str) -> Any:
         """The reader of ``queue``: one for all DataFeeds over it, as it holds the position."""
         with self._lock:

@@ -15,10 +15,17 @@ def _ignore(self: Any, *arguments: Any, **options: Any) -> None:
 _ignore._is_default = True  # type: ignore[attr-defined]  # So both find hooks that they need not call for each batch.
 
 
-def add_to_fit(package: Any, kind: type[Callback], make: Callable[[Any], Any]) -> None:
+def add_to_fit(
+    package: Any, kind: type[Callback], make: Callable[[Any], Any], *, first: bool = False
+) -> None:
     """Has each ``fit`` of models of ``package``, Keras 3 or legacy Keras, get one more callback,
-    the last: ``make(model)``, which is of ``kind``. Once for each kind. Its ``end(returned)`` is
-    called when ``fit`` has ended, however it did."""
+    the last or the first: ``make(model)``, which is of ``kind``. Once for each kind. Its
+    ``end(returned)`` is called when ``fit`` has ended, however it did."""
+
+    def joined(others: Any, ours: Any) -> list[Any]:
+        others = [each for each in others if not isinstance(each, kind)]
+        return [ours, *others] if first else [*others, ours]
+
     trainer = next(each for each in package.Model.__mro__ if "fit" in vars(each))
     plain = trainer.fit
     kinds = getattr(plain, "kinds_of_tfos", ())
@@ -35,13 +42,11 @@ def add_to_fit(package: Any, kind: type[Callback], make: Callable[[Any], Any]) -
             # It has told its callbacks already what it knows.
             ours.set_params(callbacks.params)
             ours.set_model(self)
-            others = [each for each in callbacks.callbacks if not isinstance(each, kind)]
-            callbacks.callbacks[:] = [*others, ours]
+            callbacks.callbacks[:] = joined(callbacks.callbacks, ours)
         elif isinstance(callbacks, (list, tuple)):
-            others = [each for each in callbacks if not isinstance(each, kind)]
-            given.arguments["callbacks"] = [*others, ours]
+            given.arguments["callbacks"] = joined(callbacks, ours)
         else:
-            given.arguments["callbacks"] = [ours] if callbacks is None else [callbacks, ours]
+            given.arguments["callbacks"] = joined([] if callbacks is None else [callbacks], ours)
         returned = False
         try:
             result = plain(*given.args, **given.kwargs)

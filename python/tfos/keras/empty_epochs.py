@@ -1,5 +1,5 @@
 """Epochs in which nothing is trained. When a feed has ended early, as after ``tfos stop``, Keras
-runs through its other epochs without a batch."""
+runs through one without a batch, or through all others in a program without tfos's callback."""
 
 from __future__ import annotations
 

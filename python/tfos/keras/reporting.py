@@ -65,8 +65,8 @@ class Reporting(Callback):
     How many steps an epoch has Keras knows at the beginning, or this learns it of the epochs before
     (the last of them, as they may differ).
 
-    If the feed has ended, Keras runs through its other epochs without a batch. These report
-    nothing, so the numbers of the last batch stay.
+    If the feed has ended, Keras runs through an epoch without a batch. That reports nothing, so the
+    numbers of the last batch stay.
 
     Owner and lifetime: one ``fit``. Threads: any, as Keras may call it from others than the one
     that trains.

@@ -40,9 +40,12 @@ def main() -> int:
             lambda: _prepare_tensorflow(link),
             before=lambda: link.say("importing TensorFlow"),
         )
-        for package in ("keras", "tf_keras"):
-            import_hook.call_after_import(package, functools.partial(_prepare_keras, link, package))
+        import_hook.call_after_import("torch", lambda: _prepare_torch(link.bootstrap))
         source = _start_feed(link)
+        for package in ("keras", "tf_keras"):
+            import_hook.call_after_import(
+                package, functools.partial(_prepare_keras, link, source, package)
+            )
         _say_with_whom_it_trains(link, source)
         step = "import the program"
         link.enter("starting", "importing the program")
@@ -104,7 +107,9 @@ def _prepare(bootstrap: dict[str, Any]) -> dict[str, Any]:
     else:
         os.environ.pop("TF_CONFIG", None)
     if bootstrap["gpus"]:
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(bootstrap["gpus"])
+        if bootstrap["gpu_fraction"]:
+            os.environ.pop("XLA_CLIENT_MEM_FRACTION", None)
+        os.environ.update(gpu.environment(bootstrap["gpus"], bootstrap["gpu_fraction"]))
     elif bootstrap["job_name"] in SERVICE_JOBS:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     return {"port_socket": socket.socket(fileno=bootstrap["port_fd"])}
@@ -143,12 +148,20 @@ def _prepare_tensorflow(link: AgentLink) -> None:
     link.say("")
 
 
-def _prepare_keras(link: AgentLink, package: str) -> None:
-    """Has ``fit`` say how far it is."""
-    from tfos.keras import reporting
+def _prepare_torch(bootstrap: dict[str, Any]) -> None:
+    """Tells the program's PyTorch how much of a shared GPU it has."""
+    if bootstrap["gpu_fraction"]:
+        gpu.cap_torch(sys.modules["torch"], bootstrap["gpu_fraction"])
+
+
+def _prepare_keras(link: AgentLink, feed: FeedSource | None, package: str) -> None:
+    """Has ``fit`` say how far it is, and end with the feed."""
+    from tfos.keras import ended_feed, reporting
 
     try:
         reporting.prepare(sys.modules[package], link.report_of_keras, link.say)
+        if feed is not None:
+            ended_feed.prepare(sys.modules[package], feed.asked_for_more)
     except Exception as error:  # whatever a module of that name is, its program is worth more
         warnings.warn(
             f"{package}'s fit does not say how far it is: {error!r}", RuntimeWarning, stacklevel=2

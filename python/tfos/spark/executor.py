@@ -3,9 +3,12 @@ modules there."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -34,6 +37,20 @@ def executor_pid() -> int:
             return pid
         pid = int(rest.split()[1])
     return parent
+
+
+@contextlib.contextmanager
+def outliving_the_daemon() -> Iterator[None]:
+    """In the block, this worker stays where its executor is told to end, until that has ended.
+
+    Such an executor first ends pyspark's daemon, which sends HUP to all workers: on YARN, when the
+    container is preempted. Spark's own way to end one task is KILL.
+    """
+    before = signal.signal(signal.SIGHUP, lambda number, frame: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def python_path() -> str:

@@ -163,6 +163,8 @@ void BindFeed(nb::module_& module) {
       .def(
           "tell_waits", [](node::NodeFeed& feed) { feed.steps().TellWaits(); },
           "From now on the coordinator hears when a reader that goes in step waits for rows.")
+      .def("asked_for_more", &node::NodeFeed::asked_for_more,
+           "Whether the program has asked for an epoch that was not fed.")
       .def(
           "end_feed", [](node::NodeFeed& feed) { feed.server().EndFeed(); },
           nb::call_guard<nb::gil_scoped_release>(),

@@ -67,6 +67,13 @@ def test_advice_about_tensorflow_is_what_pip_takes():
     ]
 
 
+def test_nodes_with_jax_or_torch_need_no_tensorflow():
+    check = doctor.check_tensorflow(version_of(tensorflow_cpu=None, jax="0.11.2", torch="2.11.0"))
+    assert check.level == checks_of.WARN
+    assert check.found == "not installed; there is jax 0.11.2, torch 2.11.0"
+    assert "keras_backend" in check.advice
+
+
 @pytest.mark.parametrize(
     ("version", "level"),
     [("3.4.1", checks_of.WARN), ("3.5.0", checks_of.OK), ("4.1.4", checks_of.OK)],

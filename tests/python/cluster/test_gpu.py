@@ -149,6 +149,34 @@ def test_no_share_of_an_unknown_amount(tmp_path):
     gpu.cap_tensorflow(FakeTensorFlow([]), 0.1, [], command)
 
 
+def test_what_a_real_driver_prints(tmp_path):
+    # As nvidia-smi 580.159.04 does for an H200.
+    uuid = "GPU-78d54267-4ffa-f1bc-016a-cc8f952bca19"
+    command = make_command(tmp_path, f"0, {uuid}, 0, 143771")
+    assert gpu.list_gpus(command) == [gpu.Gpu("0", uuid, 0, 143771)]
+
+
+def test_a_process_sees_its_gpus_in_the_order_of_the_driver():
+    assert gpu.environment(["0", "2"]) == {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": "0,2",
+    }
+
+
+def test_jax_takes_the_share_that_its_environment_says():
+    assert gpu.environment(["1"], 0.3)["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.3"
+
+
+def test_torch_takes_its_share_of_each_gpu_that_it_sees():
+    shares = {}
+    cuda = types.SimpleNamespace(
+        device_count=lambda: 2,
+        set_per_process_memory_fraction=lambda share, device: shares.update({device: share}),
+    )
+    gpu.cap_torch(types.SimpleNamespace(cuda=cuda), 0.3)
+    assert shares == {0: 0.3, 1: 0.3}
+
+
 @pytest.mark.parametrize(
     ("package", "fraction"),
     [
@@ -213,7 +241,25 @@ def test_nodes_of_a_cluster_have_gpus_of_their_own_and_parameter_servers_none(
 def test_nodes_of_a_cluster_share_a_gpu(spark, tmp_path, gpus_of_executors):
     gpus_of_executors(1)
     nodes = gpus_of_nodes(spark, tmp_path / "shared", gpu_fraction=0.5)
-    assert list(nodes.values()) == [{"gpus": ["0"], "visible": "0", "fraction": 0.5}] * 2
+    assert (
+        list(nodes.values())
+        == [{"gpus": ["0"], "visible": "0", "fraction": 0.5, "order": "PCI_BUS_ID", "jax": "0.5"}]
+        * 2
+    )
+
+
+@pytest.mark.parametrize("share", [0.5, 0.0])
+def test_a_node_tells_the_torch_of_its_program_its_share(spark, tmp_path, gpus_of_executors, share):
+    gpus_of_executors(1)
+    with tfos.run(
+        spark,
+        programs.import_made_up_torch,
+        nodes=1,
+        args=str(tmp_path),
+        input_mode="tensorflow",
+        gpu_fraction=share,
+    ) as cluster:
+        assert cluster.wait() == [{0: share, 1: share} if share else {}]
 
 
 def test_the_usage_of_its_gpus_is_in_the_metrics_of_a_node(spark, tmp_path, gpus_of_executors):

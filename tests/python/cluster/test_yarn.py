@@ -1,28 +1,35 @@
-"""Programs on a real YARN, submitted with `tfos submit`: both modes, a packed Python, and a kill."""
+"""Programs on a real YARN, submitted with `tfos submit`: both modes, a packed Python, a kill,
+and preemption of one container."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import os
+import re
 import subprocess
-import urllib.request
 
 import psutil
 import pytest
 
 import tfos
 import yarn_cluster
+from support.driver_process import DRIVE, PROGRAMS
 from support.environments import tiny_environment
 from support.files.webhdfs import WebHdfs
 from support.page.history_server import fetch
 from support.places import ROOT, RUN_VARIABLE, SCRIPTS
+from support.urgent_application import kill_application, urgent_application
 from support.waiting import wait_for
 from tfos.base import executable
 
 PROGRAM = SCRIPTS / "submitted_program.py"
 BOUND_SECONDS = 300
 pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.timeout(2 * BOUND_SECONDS)]
+#: An application of two executors has more than half of the memory. This takes the room of one.
+URGENT_MB = 3072
+#: The first executor that fails would end the application; one that is preempted is no failure.
+ONE_FAILURE = ("--conf", "spark.executor.maxNumFailures=1")
 _FINAL_STATES = ("FINISHED", "FAILED", "KILLED")
 
 
@@ -30,7 +37,9 @@ _FINAL_STATES = ("FINISHED", "FAILED", "KILLED")
 def yarn(hdfs, tmp_path_factory):
     """A ResourceManager and a NodeManager beside the HDFS."""
     directory = tmp_path_factory.mktemp("yarn")
-    with yarn_cluster.YarnCluster(hdfs.configuration, directory, memory_mb=6144) as cluster:
+    with yarn_cluster.YarnCluster(
+        hdfs.configuration, directory, memory_mb=6144, preempts=True
+    ) as cluster:
         yield cluster
 
 
@@ -175,6 +184,60 @@ def test_the_tab_of_sparks_ui_is_there_behind_yarns_proxy(yarn, submit, leftover
     wait_for(lambda: not processes_of(application), "its processes to end")
 
 
+#: Of the error, where YARN has preempted the container of a node.
+PREEMPTED = re.compile(
+    r"NodeFailedError: worker:\d \(node \d, executor (\d+) on \S+\) failed to .*"
+    r"Spark says of executor \1: Container \S+ on host: \S+ was preempted\. "
+    r"YARN gave its room to another queue"
+)
+
+
+@pytest.mark.parametrize(
+    "phase",
+    [
+        pytest.param("load", marks=pytest.mark.failure("YARN preemption", "starting")),
+        pytest.param("feed", marks=pytest.mark.failure("YARN preemption", "feeding")),
+        pytest.param("train", marks=pytest.mark.failure("YARN preemption", "training")),
+        pytest.param("shutdown", marks=pytest.mark.failure("YARN preemption", "shutdown")),
+    ],
+)
+def test_a_preempted_container_ends_the_cluster_and_the_error_says_so(
+    yarn, submit, tmp_path, leftovers, phase
+):
+    process = submit(*ONE_FAILURE, "--no-env", DRIVE, tmp_path, PROGRAMS[phase], phase)
+    wait_for_line(process, phase)
+    with urgent_application(yarn, URGENT_MB):
+        output, _ = process.communicate(timeout=BOUND_SECONDS)
+    assert process.returncode == 1
+    assert PREEMPTED.search(output), output
+
+
+@pytest.mark.failure("YARN preemption", "training")
+def test_others_go_on_without_a_preempted_node_until_another_comes(
+    yarn, submit, tmp_path, leftovers
+):
+    process = submit(*ONE_FAILURE, "--no-env", DRIVE, tmp_path, "sum_until_another_came", "lose")
+    wait_for_line(process, "lose")
+    with urgent_application(yarn, URGENT_MB):
+        before = wait_for_line(process, "alone")
+    # Now there is room for another container.
+    output = before + output_of(process, tmp_path)
+    assert "was preempted. YARN gave its room to another queue" in output
+    ended = next(line for line in output.splitlines() if line.startswith("ended "))
+    first, second = json.loads(ended.removeprefix("ended "))["results"]
+    assert first == second and first[-3:] == [2, 1, 2]
+
+
+def wait_for_line(process, event):
+    """Reads the driver's output up to the line of an event, and returns what came before it."""
+    lines = []
+    for line in process.stdout:
+        if line.split()[:1] == [event]:
+            return "".join(lines)
+        lines.append(line)
+    pytest.fail(f"the driver ended before {event!r}: {''.join(lines)}")
+
+
 def running_application(yarn, submit, *options):
     """One whose nodes stay until it is killed."""
     before = newest(yarn).get("id")
@@ -189,13 +252,7 @@ def running_application(yarn, submit, *options):
 
 
 def kill(yarn, application):
-    request = urllib.request.Request(
-        f"http://{yarn.http}/ws/v1/cluster/apps/{application['id']}/state?user.name={application['user']}",
-        json.dumps({"state": "KILLED"}).encode(),
-        {"Content-Type": "application/json"},
-        method="PUT",
-    )
-    urllib.request.urlopen(request, timeout=BOUND_SECONDS).close()
+    kill_application(yarn, application["id"])
     wait_for(lambda: newest(yarn).get("state") in _FINAL_STATES, "YARN to kill it")
     wait_for(lambda: newest(yarn).get("finalStatus") == "KILLED", "YARN to say so")
 

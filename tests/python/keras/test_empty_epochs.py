@@ -7,6 +7,7 @@ import pytest
 import keras
 import tfos
 from support.programs import checkpoints as programs
+from tfos.keras import ended_feed
 from tfos.keras.empty_epochs import EpochWatch
 from tfos.keras.saving import Checkpoints
 
@@ -37,6 +38,34 @@ def test_the_last_checkpoint_is_that_of_the_last_epoch_with_rows(tmp_path, fed):
     model.fit(feed_that_ends(fed), epochs=EPOCHS, verbose=0, callbacks=[callback, count])
     assert heard == list(range(EPOCHS)), "Keras has run through all of them"
     assert tfos.last_checkpoint(tmp_path)[1:] == (fed, 0)
+
+
+@pytest.mark.parametrize("fed", [1, 3])
+def test_fit_ends_with_the_feed_and_no_epoch_without_a_batch_is_the_best(fed):
+    ended_feed.prepare(keras, lambda: True)
+    model = programs.model_of(seed=5, units=6)
+    model.compile("adam", "mse")
+    heard = []
+    callback = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: heard.append("loss" in logs)
+    )
+    model.fit(feed_that_ends(fed), epochs=EPOCHS, verbose=0, callbacks=[callback])
+    assert heard == [True] * fed + [False]
+
+
+def test_fit_goes_on_while_the_feed_does():
+    ended_feed.prepare(keras, lambda: False)
+    model = programs.model_of(seed=5, units=6)
+    model.compile("adam", "mse")
+    history = model.fit(feed_that_ends(1), epochs=EPOCHS, verbose=0)
+    assert len(history.epoch) == EPOCHS
+
+
+@pytest.fixture(autouse=True)
+def plain_fit(monkeypatch):
+    """What a test adds to ``fit`` ends with it."""
+    trainer = next(each for each in keras.Model.__mro__ if "fit" in vars(each))
+    monkeypatch.setattr(trainer, "fit", trainer.fit)
 
 
 class Model:

@@ -81,8 +81,19 @@ Result<SlotsTaken> TakeSlots(const Gpu& gpu, int needed) {
   return SlotsTaken{.slots = std::move(slots)};
 }
 
+/// "GPU 0, 2": the index 0 alone would read as a count.
 std::string OrNone(const std::vector<std::string>& gpus) {
-  return gpus.empty() ? "none" : fmt::format("{}", fmt::join(gpus, ", "));
+  return gpus.empty() ? "none" : fmt::format("GPU {}", fmt::join(gpus, ", "));
+}
+
+/// What to do where others have the GPUs.
+std::string Advice(const GpuRequest& request, bool foreign) {
+  std::string advice = request.fraction <= 0.0
+                           ? "start as many nodes as there are GPUs for, or let nodes share them "
+                             "(gpu_fraction)"
+                           : "start fewer nodes, or give each a smaller share (gpu_fraction)";
+  if (foreign) advice += "; nvidia-smi shows the other processes";
+  return advice;
 }
 
 std::string Describe(const GpuRequest& request) {
@@ -175,8 +186,10 @@ Result<GpuLease> GpuLease::Take(const GpuRequest& request, const std::vector<Gpu
     return lease;
   }
   if (gpus.size() < count) {
-    return Status(ErrorKind::kBadInput, fmt::format("the node wants {} but the host has {}",
-                                                    Describe(request), gpus.size()));
+    return Status(ErrorKind::kBadInput,
+                  fmt::format("the node wants {} but the host has {}: ask for fewer per node "
+                              "(gpu_count), or run on hosts that have them",
+                              Describe(request), gpus.size()));
   }
   std::vector<std::string> taken;
   std::vector<std::string> foreign;
@@ -193,8 +206,9 @@ Result<GpuLease> GpuLease::Take(const GpuRequest& request, const std::vector<Gpu
   if (lease.indices_.size() == count) return lease;
   return Status(ErrorKind::kRetryLater,
                 fmt::format("the node wants {}; the host has {}, of which other tfos nodes hold {} "
-                            "and processes that are not of tfos use {}",
-                            Describe(request), gpus.size(), OrNone(taken), OrNone(foreign)));
+                            "and processes that are not of tfos use {}: {}",
+                            Describe(request), gpus.size(), OrNone(taken), OrNone(foreign),
+                            Advice(request, !foreign.empty())));
 }
 
 boost::asio::awaitable<Result<GpuLease>> TakeGpus(boost::asio::any_io_executor executor,

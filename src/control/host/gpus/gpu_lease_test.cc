@@ -79,7 +79,8 @@ TEST(GpuLeaseTest, WholeGpusAreExclusive) {
   ASSERT_FALSE(third.ok());
   EXPECT_EQ(third.status().kind(), ErrorKind::kRetryLater);
   EXPECT_THAT(third.status().ToString(), HasSubstr("the host has 2"));
-  EXPECT_THAT(third.status().ToString(), HasSubstr("0, 1"));
+  EXPECT_THAT(third.status().ToString(), HasSubstr("other tfos nodes hold GPU 0, 1 and"));
+  EXPECT_THAT(third.status().ToString(), HasSubstr("let nodes share them (gpu_fraction)"));
 }
 
 TEST(GpuLeaseTest, SharesFillAGpuAndNoMore) {
@@ -90,7 +91,9 @@ TEST(GpuLeaseTest, SharesFillAGpuAndNoMore) {
     ASSERT_TRUE(lease.ok()) << i;
     leases.push_back(std::move(lease).value());
   }
-  EXPECT_FALSE(GpuLease::Take(Want(1, 0.2), gpus).ok());
+  const auto larger = GpuLease::Take(Want(1, 0.2), gpus);
+  ASSERT_FALSE(larger.ok());
+  EXPECT_THAT(larger.status().ToString(), HasSubstr("give each a smaller share"));
   EXPECT_FALSE(GpuLease::Take(Want(1), gpus).ok());
   EXPECT_TRUE(GpuLease::Take(Want(1, 0.1), gpus).ok());
 }
@@ -107,7 +110,7 @@ TEST(GpuLeaseTest, WhatTheHostDoesNotHaveIsBadInput) {
   auto lease = GpuLease::Take(Want(2), MakeGpus(1));
   ASSERT_FALSE(lease.ok());
   EXPECT_EQ(lease.status().kind(), ErrorKind::kBadInput);
-  EXPECT_THAT(lease.status().ToString(), HasSubstr("the host has 1"));
+  EXPECT_THAT(lease.status().ToString(), HasSubstr("the host has 1: ask for fewer per node"));
   EXPECT_FALSE(GpuLease::Take(Want(1, 1.5), MakeGpus(1)).ok());
 }
 
@@ -124,8 +127,10 @@ TEST(GpuLeaseTest, AGpuThatAForeignProcessUsesIsLeftOut) {
   const auto both = GpuLease::Take(Want(2), gpus);
   ASSERT_FALSE(both.ok());
   EXPECT_EQ(both.status().kind(), ErrorKind::kRetryLater);
-  EXPECT_THAT(both.status().ToString(),
-              HasSubstr("other tfos nodes hold none and processes that are not of tfos use 0"));
+  EXPECT_THAT(
+      both.status().ToString(),
+      HasSubstr("other tfos nodes hold none and processes that are not of tfos use GPU 0: "));
+  EXPECT_THAT(both.status().ToString(), HasSubstr("nvidia-smi shows the other processes"));
 }
 
 TEST(GpuLeaseTest, AGpuThatItsOtherTfosNodesUseIsShared) {
@@ -161,7 +166,7 @@ TEST(GpuLeaseTest, WhoOnlyLooksForSlotsIsNoUserOfTheGpu) {
   }
   const auto lease = GpuLease::Take(Want(1, 0.3), gpus);
   ASSERT_FALSE(lease.ok());
-  EXPECT_THAT(lease.status().ToString(), HasSubstr("processes that are not of tfos use 0"));
+  EXPECT_THAT(lease.status().ToString(), HasSubstr("processes that are not of tfos use GPU 0"));
 }
 
 /// An `nvidia-smi` whose GPU a foreign process uses the first time that it is asked.

@@ -192,6 +192,23 @@ def all_reduce_for_ever_with_a_child(ctx):
         ctx.report(step=(step := step + 1))
 
 
+def sum_until_another_came(ctx):
+    """Makes steps until a node was lost and another one has come in its place. Returns how many made
+    a step, a number for each change."""
+    import tensorflow as tf
+
+    import tfos
+
+    with tfos.elastic.State(sizes=[]) as state:
+        while state.sizes[-3:] != [ctx.size, ctx.size - 1, ctx.size]:
+            size = int(tfos.collective.all_reduce(tf.ones([1]), "sum")[0])
+            if state.sizes[-1:] != [size]:
+                state.sizes.append(size)
+            ctx.report(size=size)
+            state.commit()
+    return state.sizes
+
+
 def push_for_ever_with_a_child(ctx):
     import numpy as np
 
@@ -251,10 +268,28 @@ def write_gpus(ctx):
         "gpus": ctx.gpus,
         "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
         "fraction": ctx.gpu_fraction,
+        "order": os.environ.get("CUDA_DEVICE_ORDER"),
+        "jax": os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION"),
     }
     _write_whole(
         pathlib.Path(ctx.args, f"{ctx.job_name}-{ctx.task_index}"), json.dumps(found).encode()
     )
+
+
+def import_made_up_torch(ctx):
+    """What tfos tells a PyTorch with two GPUs once the program has imported it."""
+    directory = pathlib.Path(ctx.args)
+    (directory / "torch.py").write_text(
+        "class cuda:\n"
+        "    shares = {}\n"
+        "    device_count = staticmethod(lambda: 2)\n"
+        "    set_per_process_memory_fraction = staticmethod(\n"
+        "        lambda share, device: cuda.shares.update({device: share}))\n"
+    )
+    sys.path.insert(0, ctx.args)
+    import torch
+
+    return torch.cuda.shares
 
 
 def write_pids(directory, name, *pids):

@@ -2,7 +2,7 @@
 
     python drive.py DIRECTORY [PROGRAM ACTION]
 
-Runs one program and ends as any driver would, with its error. Or, without one, those that the lines
+Started by `tfos submit`, it runs on the cluster that is named there, else on a local-cluster. Runs one program and ends as any driver would, with its error. Or, without one, those that the lines
 of its standard input name, [program, action, directory] each, and says what they `raised`.
 """
 
@@ -30,7 +30,9 @@ def say(event, **what):
 
 
 def context(master):
-    conf = SparkConf().setMaster(master).setAppName("tfos-kill-test")
+    conf = SparkConf().setAppName("tfos-kill-test")
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # of the JVM of spark-submit, which has a master
+        conf.setMaster(master)
     conf.set("spark.ui.enabled", "false")
     conf.set("spark.tfos.slots.timeout", "300")  # the machine may be busy with other tests
     conf.set("spark.executorEnv.PYTHONPATH", os.pathsep.join(sys.path))
@@ -69,6 +71,9 @@ def run(sc, name, action, directory):
     then = stop_once_told if end == "stop" else lambda: None
     if action == "start":
         start(sc, program, directory, then)
+        return
+    if action == "lose":
+        lose_one_of_two(sc, program)
         return
     options = {"args": {"dir": directory, "batch": 10}, "nodes": 2}
     if action in ("wait", "train", "push"):
@@ -188,6 +193,25 @@ def count(sc, cluster, directory):
     for path in pathlib.Path(directory).glob("rows-*"):
         seen += pickle.loads(path.read_bytes())
     say("counted", rows=len(seen), distinct=len(set(seen)))
+
+
+def lose_one_of_two(sc, program):
+    """Says `lose` once two nodes train together, `alone` once one goes on without the other, and
+    `ended` with what they returned."""
+
+    def say_how_many():
+        def make_steps(count):
+            return [node.metrics.get("size") for node in cluster.status()].count(count) >= count
+
+        wait_for(lambda: make_steps(2), "both nodes to train")
+        say("lose")
+        wait_for(lambda: make_steps(1), "one to go on alone")
+        say("alone")
+
+    with tfos.run(sc, program, nodes=(1, 2), input_mode="tensorflow") as cluster:
+        in_background(say_how_many)
+        results = cluster.wait()
+    say("ended", results=results)
 
 
 def start(sc, program, directory, then):

@@ -1,0 +1,37 @@
+"""The launch task of a node whose executor is told to end, as YARN does with a preempted one."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from tfos.cluster import launch
+from tfos.spark import executor
+
+
+def test_a_worker_outlives_its_daemon_only_while_it_follows_a_node():
+    before = signal.getsignal(signal.SIGHUP)
+    with executor.outliving_the_daemon():
+        os.kill(os.getpid(), signal.SIGHUP)
+    assert signal.getsignal(signal.SIGHUP) == before
+
+
+@pytest.mark.parametrize(
+    ("parents", "watch_pid", "starts"),
+    [([5, 5, 1], -1, 2), ([5, 1], -1, 1), ([5, 1, 1], 7, 3)],
+    ids=["its parent ends later", "its parent has ended", "on the driver"],
+)
+def test_a_lost_node_starts_again_unless_its_executor_ends(monkeypatch, parents, watch_pid, starts):
+    found, started = iter(parents), []
+
+    def launch_once(plan, node_id, **options):
+        started.append(node_id)
+        return None, len(started) < 3
+
+    monkeypatch.setattr(launch, "_launch_once", launch_once)
+    monkeypatch.setattr(launch.os, "getppid", lambda: next(found))
+    plan = type("Plan", (), {"stay": True})
+    launch.launch(plan, 4, executor_id="1", watch_pid=watch_pid, gpus=[])
+    assert started == [4] * starts
