@@ -12,7 +12,7 @@ if [[ ${1:-} == --tests ]]; then
 fi
 
 stamp=.venv/tfos-built-from
-wanted=$(find CMakeLists.txt pyproject.toml cmake fuzz include jvm src python -type f -not -name '*.pyc' -print0 | LC_ALL=C sort -z |
+wanted=$(find CMakeLists.txt pyproject.toml cmake examples fuzz include jvm src python -type f -not -name '*.pyc' -print0 | LC_ALL=C sort -z |
   xargs -0 sha256sum | sha256sum)
 if [[ -e $stamp && ($(<"$stamp") == "$tests $wanted" || $(<"$stamp") == "ON $wanted") ]] &&
   [[ $tests == OFF || -e build/dev/CTestTestfile.cmake ]]; then

@@ -75,6 +75,7 @@ int RunAgent() {
 void AddAgentCommand(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("agent", "Supervise one node (started by tfos itself on executors)");
+  command->group("");  // Not for people.
   command->callback([&exit_code] { exit_code = RunAgent(); });
 }
 

@@ -41,6 +41,7 @@ int RunCoordinator() {
 void AddCoordinatorCommand(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "coordinator", "Form and watch one cluster (started by tfos itself on the driver)");
+  command->group("");  // Not for people.
   command->callback([&exit_code] { exit_code = RunCoordinator(); });
 }
 

@@ -32,18 +32,25 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.failure_message(FailureMessage);
   int exit_code = 0;
-  tfos::cli::AddAgentCommand(app, exit_code);
-  tfos::cli::AddCoordinatorCommand(app, exit_code);
+  // As --help lists them: first what one begins with, then a cluster that runs, then its data.
   tfos::cli::AddDoctorCommand(app, exit_code);
+  tfos::cli::AddPythonCommand(app, "examples", exit_code);
+  tfos::cli::AddPythonCommand(app, "submit", exit_code);
+  tfos::cli::AddStatusCommand(app, exit_code);
+  tfos::cli::AddTopCommand(app, exit_code);
   tfos::cli::AddLogsCommand(app, exit_code);
-  tfos::cli::AddParameterServerCommand(app, exit_code);
+  tfos::cli::AddStackCommand(app, exit_code);
   tfos::cli::AddProfileCommand(app, exit_code);
   tfos::cli::AddReportCommand(app, exit_code);
-  tfos::cli::AddStackCommand(app, exit_code);
-  tfos::cli::AddStatusCommand(app, exit_code);
   tfos::cli::AddStopCommand(app, exit_code);
-  tfos::cli::AddTopCommand(app, exit_code);
-  tfos::cli::AddPythonCommands(app, exit_code);
+  tfos::cli::AddPythonCommand(app, "tensorboard", exit_code);
+  tfos::cli::AddPythonCommand(app, "records", exit_code);
+  tfos::cli::AddPythonCommand(app, "infer", exit_code);
+  tfos::cli::AddPythonCommand(app, "completion", exit_code);
+  // Hidden: tfos itself starts them.
+  tfos::cli::AddAgentCommand(app, exit_code);
+  tfos::cli::AddCoordinatorCommand(app, exit_code);
+  tfos::cli::AddParameterServerCommand(app, exit_code);
   tfos::cli::AddCommandTableCommand(app);
   // CLI11 would only say that a subcommand is missing, and not which word it does not know.
   const std::vector<CLI::App*> known = app.get_subcommands({});

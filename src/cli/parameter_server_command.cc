@@ -201,6 +201,7 @@ int Run() {
 void AddParameterServerCommand(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "parameter-server", "Keep and combine variables of workers (started by tfos itself)");
+  command->group("");  // Not for people.
   command->callback([&exit_code] { exit_code = Run(); });
 }
 

@@ -1,6 +1,9 @@
 #include "cli/python_command.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cassert>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -10,43 +13,48 @@ namespace tfos::cli {
 namespace {
 
 struct PythonCommand {
-  const char* name;
+  std::string_view name;
   const char* module;
   const char* description;
 };
 
 constexpr PythonCommand kCommands[] = {
     {"completion", "tfos.cli.completion", "Print what completes command lines of tfos in a shell"},
+    {"examples", "tfos.cli.examples", "Copy programs to start from into a folder"},
     {"infer", "tfos.cli.infer", "Run the rows of files through a SavedModel"},
     {"records", "tfos.cli.records", "Show, check, index and convert TFRecord files"},
     {"submit", "tfos.cli.submit", "Run a program on a cluster: spark-submit with what tfos needs"},
     {"tensorboard", "tfos.node.tensorboard", "Run TensorBoard over a directory, here or on HDFS"},
 };
 
+/// Null if no command in Python has this name.
+const PythonCommand* Find(std::string_view name) {
+  const auto* const found = std::ranges::find(kCommands, name, &PythonCommand::name);
+  return found == std::end(kCommands) ? nullptr : found;
+}
+
 /// For `tfos submit` PYSPARK_PYTHON names the Python of the executors, which this host may lack.
 std::string PythonFor(const PythonCommand& command) {
-  return std::string_view(command.name) == "submit" ? FindOwnPython() : FindPython();
+  return command.name == "submit" ? FindOwnPython() : FindPython();
 }
 
 }  // namespace
 
 std::string PythonModuleOf(std::string_view name) {
-  for (const PythonCommand& command : kCommands) {
-    if (command.name == name) return command.module;
-  }
-  return "";
+  const PythonCommand* const command = Find(name);
+  return command == nullptr ? "" : command->module;
 }
 
-void AddPythonCommands(CLI::App& app, int& exit_code) {
-  for (const PythonCommand& command : kCommands) {
-    CLI::App* added = app.add_subcommand(command.name, command.description);
-    added->set_help_flag();
-    added->prefix_command();
-    added->callback([&command, added, &exit_code] {
-      exit_code =
-          BecomePython(command.name, PythonFor(command), command.module, added->remaining());
-    });
-  }
+void AddPythonCommand(CLI::App& app, std::string_view name, int& exit_code) {
+  const PythonCommand* const command = Find(name);
+  assert(command != nullptr);
+  CLI::App* added = app.add_subcommand(std::string(command->name), command->description);
+  added->set_help_flag();
+  added->prefix_command();
+  added->callback([command, added, &exit_code] {
+    exit_code =
+        BecomePython(added->get_name(), PythonFor(*command), command->module, added->remaining());
+  });
 }
 
 }  // namespace tfos::cli

@@ -1,9 +1,48 @@
-"""Arguments of command lines that argparse has no type for."""
+"""Command lines that look as those of the executable: argparse with its help, and more types."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
+
+
+class Parser(argparse.ArgumentParser):
+    """Its help reads as that of the commands in C++: what it does, then the usage."""
+
+    def __init__(self, **keywords: Any):
+        super().__init__(formatter_class=_Help, add_help=False, **keywords)
+        self.add_argument("-h", "--help", action="help", help="print this help message and exit")
+
+    def format_help(self) -> str:
+        said, self.description = self.description, None
+        try:
+            text = super().format_help()
+        finally:
+            self.description = said
+        return f"{said}\n{text}"
+
+
+class _Help(argparse.HelpFormatter):
+    def add_usage(
+        self,
+        usage: str | None,
+        actions: Iterable[argparse.Action],
+        groups: Iterable[Any],
+        prefix: str | None = None,
+    ) -> None:
+        super().add_usage(usage, actions, groups, "Usage: " if prefix is None else prefix)
+
+    def start_section(self, heading: str | None) -> None:
+        names = {"positional arguments": "positionals"}  # Python's own heading
+        super().start_section(_capital(heading and names.get(heading, heading)))
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return _capital(action.help)
+
+
+def _capital(text: str | None) -> str | None:
+    return text and text[0].upper() + text[1:]
 
 
 def at_least(least: int) -> Callable[[str], int]:

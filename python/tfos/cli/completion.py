@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfos.base import executable
+from tfos.cli.arguments import Parser
 from tfos.errors import TfosError
 
 
@@ -53,9 +54,9 @@ class Command:
 
 def parser() -> argparse.ArgumentParser:
     """The parser of the command line."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="tfos completion",
-        description="Prints a script that completes command lines of tfos. Add to ~/.bashrc: "
+        description="Print a script that completes command lines of tfos. Add to ~/.bashrc: "
         'eval "$(tfos completion bash)". To ~/.zshrc, below compinit: '
         'eval "$(tfos completion zsh)". To ~/.config/fish/config.fish: '
         "tfos completion fish | source",

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from tfos.cli.arguments import at_least
+from tfos.cli.arguments import Parser, at_least
 from tfos.errors import BadInputError, TfosError
 
 try:
@@ -51,10 +51,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The parser of the command line."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="tfos infer",
-        description="Runs the rows of files through a SavedModel. Without --input: prints the "
-        "model's inputs and outputs.",
+        description="Run the rows of files through a SavedModel. Without --input: print the "
+        "model's inputs and outputs",
     )
     model = made.add_argument_group("model")
     model.add_argument("--model", required=True, metavar="DIR", help="a SavedModel")

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tfos.cli.arguments import at_least
+from tfos.cli.arguments import Parser, at_least
 from tfos.errors import BadInputError, TfosError
 from tfos.files.access import access_for
 
@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The parser of the command line."""
-    whole = argparse.ArgumentParser(prog="tfos records", description="TFRecord files.")
+    whole = Parser(prog="tfos records", description="Show, check, index and convert TFRecord files")
     commands = whole.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, run: Callable[[Any], int], help: str) -> argparse.ArgumentParser:
@@ -75,8 +75,8 @@ def parser() -> argparse.ArgumentParser:
         return made
 
     for name, help, default in (
-        ("cat", "Print each tf.Example as JSON.", None),
-        ("head", "Print the first tf.Examples as JSON.", HEAD_ROWS),
+        ("cat", "Print each tf.Example as JSON", None),
+        ("head", "Print the first tf.Examples as JSON", HEAD_ROWS),
     ):
         made = rows(command(name, _cat, help))
         made.add_argument(
@@ -88,19 +88,19 @@ def parser() -> argparse.ArgumentParser:
             choices=("failfast", "dropmalformed", "permissive"),
             help="what to do with bad records",
         )
-    command("count", _count, "Count the records of each file, without checking their data.")
-    made = rows(command("schema", _schema, "Print the columns that a sample of the records has."))
+    command("count", _count, "Count the records of each file, without checking their data")
+    made = rows(command("schema", _schema, "Print the columns that a sample of the records has"))
     made.add_argument(
         "--sample",
         type=at_least(1),
         default=record_files.SAMPLE_RECORDS,
         help="records to look at",
     )
-    command("verify", _verify, "Check all CRCs of each file.")
-    made = command("index", _index, "Put an index beside each file, so that Spark can split it.")
+    command("verify", _verify, "Check all CRCs of each file")
+    made = command("index", _index, "Put an index beside each file, so that Spark can split it")
     made.add_argument("--interval", type=at_least(1), help="bytes between entries; default: 1 MiB")
     made = rows(
-        command("convert", _convert, "Convert TFRecord, Parquet, CSV or JSON files into one.")
+        command("convert", _convert, "Convert TFRecord, Parquet, CSV or JSON files into one")
     )
     made.add_argument("--output", required=True, help="the file to write")
     for side in ("from", "to"):

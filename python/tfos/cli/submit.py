@@ -23,24 +23,23 @@ from tfos.files.access import scheme_of
 from tfos.spark.installation import spark_home
 
 USAGE = """\
-usage: tfos submit [options] PROGRAM.py [argument]...
+Run a program on a cluster through spark-submit, with the Python environment, the jar and the
+settings that tfos needs. Options of spark-submit are passed on
+Usage: tfos submit [OPTIONS] PROGRAM.py [ARGUMENT]...
 
-Runs a program on a cluster through spark-submit. It adds the Python environment, the jar and the
-settings that tfos needs, and prints them. Options of spark-submit are passed on.
-
-options of tfos:
-  --python-env ENV    the Python of the executors, and of the driver in cluster mode: a virtual
+Options:
+  --python-env ENV    The Python of the executors, and of the driver in cluster mode: a virtual
                       environment (packed once for each content), or an archive of one, here or on
                       HDFS. Default: the virtual environment that runs `tfos submit`, unless
                       PYSPARK_PYTHON or spark.pyspark.python names a Python that all hosts have
-  --env-directory DIR such as hdfs:///user/me/environments: store the packed environment there once;
+  --env-directory DIR Such as hdfs:///user/me/environments: store the packed environment there once;
                       hosts that have it don't fetch it again
-  --no-env            pack nothing: all hosts have this Python at the same path, or the Python that
+  --no-env            Pack nothing: all hosts have this Python at the same path, or the Python that
                       PYSPARK_PYTHON or spark.pyspark.python names
-  --dry-run           print the command and do nothing
-  -h, --help          show this; `spark-submit --help` shows the options of spark-submit
+  --dry-run           Print the command and do nothing
+  -h, --help          Print this help message; `spark-submit --help` shows those of spark-submit
 
-common options of spark-submit:
+Common options of spark-submit:
   --master URL        yarn, spark://HOST:PORT, k8s://URL, local[N]
   --deploy-mode MODE  client (the driver runs here) or cluster
   --num-executors N, --executor-cores N, --executor-memory 2g, --queue NAME (YARN)

@@ -29,7 +29,7 @@ from tfos.cluster.training import plan_training, sources_of_training
 from tfos.cluster.view.addresses import Addresses
 from tfos.cluster.view.onlookers import Onlookers
 from tfos.cluster.view.report import Report
-from tfos.errors import BadInputError, ClusterTimeoutError
+from tfos.errors import BadInputError, ClusterStoppedError, ClusterTimeoutError
 from tfos.feed import frames
 from tfos.files import paths
 from tfos.mlflow.driver import TrackedRun
@@ -396,7 +396,8 @@ class Cluster:
             self.shutdown()
         elif not self._shut_down:
             failure = self._coordinator.failure_behind(error)
-            self._abort(f"the driver program failed: {kind.__name__}")
+            stopped = isinstance(error, ClusterStoppedError)
+            self._abort(str(error) if stopped else f"the driver program failed: {kind.__name__}")
             if failure is not None:
                 raise failure from error
 

@@ -9,6 +9,26 @@ import sys
 
 from tfos.errors import TfosError
 
+_USAGE = """\
+Run TensorBoard over a directory, here or on HDFS
+Usage: tfos tensorboard [OPTIONS]
+
+Options:
+  --logdir DIRECTORY          What to show, such as hdfs:///user/me/logs
+  --port PORT                 Where to listen
+  -h, --help                  Print TensorBoard's own options, all of which it takes
+
+It can't run yet: {why}"""
+
+
+def _missing(error: Exception) -> str:
+    """What an import lacks, by the name of its package."""
+    package = (getattr(error, "name", None) or "").partition(".")[0]
+    if not isinstance(error, ModuleNotFoundError) or package not in ("tensorboard", "tensorflow"):
+        return str(error)
+    name = {"tensorboard": "TensorBoard", "tensorflow": "TensorFlow"}[package]
+    return f"{name} is missing: {sys.executable} -m pip install {package}"
+
 
 def main() -> None:
     """Becomes TensorBoard, with the arguments of this process."""
@@ -17,12 +37,11 @@ def main() -> None:
         from tensorboard import manager
 
         import tfos.tensorflow  # noqa: F401  (registers the schemes)
-    except ImportError as error:
-        sys.exit(
-            f"tfos tensorboard: {error}; install tensorflow and tensorboard for {sys.executable}"
-        )
-    except TfosError as error:
-        sys.exit(f"tfos tensorboard: {error}")
+    except (ImportError, TfosError) as error:
+        if {"-h", "--help", "--helpfull"} & set(sys.argv[1:]):
+            print(_USAGE.format(why=_missing(error)))
+            return
+        sys.exit(f"tfos tensorboard: {_missing(error)}")
     # For notebooks it describes itself in a file whose name is known before, in a folder that any
     # user can make: a link there would have it write over a file of this user.
     setattr(manager, "write_info_file", lambda info: None)  # noqa: B010

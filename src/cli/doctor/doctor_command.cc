@@ -95,12 +95,16 @@ void AddDoctorCommand(CLI::App& app, int& exit_code) {
       app.add_subcommand("doctor", "Show what this host offers to a cluster, and what it lacks");
   command->add_flag("--json", options->json, "Print JSON");
   command->add_flag("--settings", options->settings, "Print the table of settings");
-  command->add_option("--hdfs", options->hdfs,
-                      "Instead check this directory on HDFS (hdfs://...) step by step");
+  command
+      ->add_option("--hdfs", options->hdfs,
+                   "Instead check this directory on HDFS (hdfs://...) step by step")
+      ->type_name("DIRECTORY");
   CLI::Option* cluster = command->add_option(
       "--cluster", options->cluster,
       "Instead check every host of this Spark cluster (spark://HOST:PORT, yarn)");
-  command->add_option("--conf", options->conf, "With --cluster: KEY=VALUE for Spark")
+  cluster->type_name("MASTER");
+  command->add_option("--conf", options->conf, "With --cluster: a setting for Spark")
+      ->type_name("KEY=VALUE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->needs(cluster);

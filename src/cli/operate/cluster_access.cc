@@ -22,7 +22,7 @@ using control::ClusterRecord;
 using control::Door;
 
 constexpr std::string_view kLinkForms =
-    "expected http://HOST:PORT/#key=KEY, as the driver prints it, or tfos://HOST:PORT/#key=KEY of "
+    "Expected http://HOST:PORT/#key=KEY, as the driver prints it, or tfos://HOST:PORT/#key=KEY of "
     "cluster.operate_link";
 constexpr unsigned kFirstBadStatus = 400;
 
@@ -150,12 +150,18 @@ std::string Asker() {
 
 void AddClusterChoice(CLI::App& command, const std::shared_ptr<ClusterChoice>& choice,
                       bool as_argument) {
-  command.add_option(as_argument ? "CLUSTER" : "--cluster", choice->name,
-                     "Name of the application, or how the cluster's id begins; needed where "
-                     "several of yours run on this host");
+  command
+      .add_option(as_argument ? "CLUSTER" : "--cluster", choice->name,
+                  "Name of the application, or how the cluster's id begins; needed where "
+                  "several of yours run on this host")
+      ->type_name(as_argument ? "" : "CLUSTER");
   command.add_flag("--link", choice->link,
                    "Ask for the link of a cluster, or read it from standard input, instead of "
                    "looking on this host");
+}
+
+void AddNode(CLI::App& command, std::string& node) {
+  command.add_option("NODE", node, "worker:1, or the node's number")->required()->type_name("");
 }
 
 Result<ClusterAccess> ClusterAccess::Find(const ClusterChoice& choice) {

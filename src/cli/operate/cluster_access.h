@@ -39,6 +39,8 @@ struct ClusterChoice {
 /// `--link`. The command's callback must keep the choice.
 void AddClusterChoice(CLI::App& command, const std::shared_ptr<ClusterChoice>& choice,
                       bool as_argument);
+/// Adds NODE, which the command needs. `node` must outlive the parse.
+void AddNode(CLI::App& command, std::string& node);
 
 /// A running cluster, as far as this process may reach it.
 ///

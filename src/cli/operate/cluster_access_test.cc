@@ -85,7 +85,7 @@ TEST(ClusterAccessTest, AWrongLinkIsNotRepeated) {
     ASSERT_FALSE(wrong.ok()) << link;
     EXPECT_EQ(ExitCodeOf(wrong.status()), kUsage);
     EXPECT_THAT(wrong.status().ToString(),
-                AllOf(HasSubstr("expected http://HOST:PORT/#key=KEY"), Not(HasSubstr(kKey))));
+                AllOf(HasSubstr("Expected http://HOST:PORT/#key=KEY"), Not(HasSubstr(kKey))));
   }
   // Any bytes are read.
   const std::string link = "tfos://host-a:41234/#key=" + kKey;

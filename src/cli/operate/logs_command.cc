@@ -80,11 +80,12 @@ void AddLogsCommand(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("logs", "Print what a node has written");
   const auto choice = std::make_shared<ClusterChoice>();
   const auto options = std::make_shared<LogsOptions>();
-  command->add_option("NODE", options->node, "worker:1, or the node's number")->required();
+  AddNode(*command, options->node);
   AddClusterChoice(*command, choice, false);
   command->add_flag("-f,--follow", options->follow, "Go on with what it writes, until it ends");
   command->add_option("-n,--lines", options->lines, "How many of the last lines to begin with")
-      ->check(CLI::NonNegativeNumber)
+      ->type_name("LINES")
+      ->check(CLI::NonNegativeNumber.description(""))
       ->capture_default_str();
   command->callback([choice, options, &exit_code] { exit_code = ShowLogs(*choice, *options); });
 }

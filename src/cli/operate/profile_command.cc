@@ -17,6 +17,7 @@
 #include "cli/operate/operate_commands.h"
 #include "cli/operate/output_file.h"
 #include "cli/operate/profile_report.h"
+#include "cli/options/bounded_option.h"
 #include "control/messages/agent_messages.h"
 #include "control/messages/parts/message_text.h"
 
@@ -127,14 +128,15 @@ void AddProfileCommand(CLI::App& app, int& exit_code) {
       app.add_subcommand("profile", "Record for a while where a node spends its time");
   const auto choice = std::make_shared<ClusterChoice>();
   const auto options = std::make_shared<ProfileOptions>();
-  command->add_option("NODE", options->node, "worker:1, or the node's number")->required();
+  AddNode(*command, options->node);
   AddClusterChoice(*command, choice, false);
-  command->add_option("--seconds", options->seconds, "How long; Ctrl-C ends it earlier")
-      ->check(CLI::Range(kLeastSeconds, kMostSeconds))
-      ->capture_default_str();
-  command->add_option("-o,--output", options->output,
-                      "File for speedscope; by default NODE.speedscope.json here. One that is "
-                      "there is replaced");
+  AddSecondsOption(*command, "--seconds", options->seconds, "How long; Ctrl-C ends it earlier",
+                   kLeastSeconds, kMostSeconds);
+  command
+      ->add_option("-o,--output", options->output,
+                   "File for speedscope; by default NODE.speedscope.json here. One that is "
+                   "there is replaced")
+      ->type_name("FILE");
   command->callback([choice, options, &exit_code] { exit_code = ProfileNode(*choice, *options); });
 }
 

@@ -45,7 +45,7 @@ void AddStackCommand(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("stack", "Print what the threads of a node are doing");
   const auto choice = std::make_shared<ClusterChoice>();
   const auto node = std::make_shared<std::string>();
-  command->add_option("NODE", *node, "worker:1, or the node's number")->required();
+  AddNode(*command, *node);
   AddClusterChoice(*command, choice, false);
   command->callback([choice, node, &exit_code] { exit_code = ShowStacks(*choice, *node); });
 }

@@ -10,6 +10,7 @@
 #include "cli/operate/cluster_access.h"
 #include "cli/operate/cluster_view.h"
 #include "cli/operate/operate_commands.h"
+#include "cli/options/bounded_option.h"
 
 namespace tfos::cli {
 namespace {
@@ -62,11 +63,9 @@ void AddStopCommand(CLI::App& app, int& exit_code) {
   const auto choice = std::make_shared<ClusterChoice>();
   const auto seconds = std::make_shared<double>(60);
   AddClusterChoice(*command, choice, true);
-  command
-      ->add_option("--timeout", *seconds,
-                   "Seconds in which programs that Spark feeds may return by themselves")
-      ->check(CLI::Range(0.0, kMostSeconds))
-      ->capture_default_str();
+  AddSecondsOption(*command, "--timeout", *seconds,
+                   "Time in which programs that Spark feeds may return by themselves", 0,
+                   kMostSeconds);
   command->callback([choice, seconds, &exit_code] {
     exit_code = StopCluster(*choice, std::chrono::duration<double>(*seconds));
   });

@@ -14,6 +14,7 @@
 #include "cli/operate/cluster_access.h"
 #include "cli/operate/cluster_view.h"
 #include "cli/operate/operate_commands.h"
+#include "cli/options/bounded_option.h"
 
 namespace tfos::cli {
 namespace {
@@ -78,9 +79,7 @@ void AddTopCommand(CLI::App& app, int& exit_code) {
   const auto choice = std::make_shared<ClusterChoice>();
   const auto seconds = std::make_shared<double>(2);
   AddClusterChoice(*command, choice, true);
-  command->add_option("--interval", *seconds, "Seconds between two looks")
-      ->check(CLI::Range(0.1, kMostSeconds))
-      ->capture_default_str();
+  AddSecondsOption(*command, "--interval", *seconds, "Time between two looks", 0.1, kMostSeconds);
   command->callback([choice, seconds, &exit_code] {
     exit_code = Watch(*choice, std::chrono::duration<double>(*seconds));
   });

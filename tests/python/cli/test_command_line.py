@@ -15,7 +15,7 @@ def run(*words):
     ("words", "said"),
     [
         ((), "subcommand is required"),
-        (("frob",), "'frob' is not a subcommand; there are: agent"),
+        (("frob",), "'frob' is not a subcommand; there are: doctor examples submit"),
         (("--frob",), "subcommand is required"),
         (("coordinator", "--frob"), "--frob"),
     ],
@@ -26,7 +26,38 @@ def test_a_wrong_command_line_is_exit_code_2(words, said):
     assert said in done.stderr
 
 
+def test_commands_that_tfos_itself_starts_are_hidden():
+    shown = run("--help").stdout
+    unknown = run("frob").stderr
+    for name in ("agent", "coordinator", "parameter-server", "command-table"):
+        assert name not in shown
+        assert name not in unknown
+        assert run(name, "--help").returncode == 0, "it is there"
+
+
 def test_help_and_version_are_no_errors():
     assert "Usage: tfos" in run("--help").stdout
     for option in ("--help", "--version"):
         assert run(option).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "words", [("top",), ("infer",), ("records", "convert"), ("examples", "copy"), ("submit",)]
+)
+def test_help_says_what_a_command_does_and_then_its_usage(words):
+    done = run(*words, "--help")
+    assert done.returncode == 0, done.stderr
+    before, usage, after = done.stdout.partition("\nUsage: tfos " + " ".join(words))
+    assert usage and before[0].isupper() and not before.split()[0].endswith("s"), done.stdout
+    assert "Options:" in after
+    assert "rint this help message" in after
+
+
+def test_bounds_are_told_as_people_write_them():
+    shown = run("top", "--help").stdout
+    assert "--interval SECONDS=2" in shown
+    assert "Time between two looks; from 0.1 to 3600" in shown
+    wrong = run("top", "--interval", "9999")
+    assert wrong.returncode == 2
+    assert "--interval: 9999; it must be from 0.1 to 3600 seconds" in wrong.stderr
+    assert "-n,--lines LINES=100" in run("logs", "--help").stdout

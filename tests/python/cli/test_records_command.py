@@ -56,7 +56,9 @@ def test_through_the_executable(files):
     done = tfos("head", "-n", "2", str(files))
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [0, 1]
     assert done.returncode == 0
-    assert tfos("--help").stdout.startswith("usage: tfos records")
+    assert tfos("--help").stdout.startswith(
+        "Show, check, index and convert TFRecord files\nUsage: tfos records"
+    )
     assert tfos("cut", "x").returncode == 2
     assert tfos("count", f"{files}/none").returncode == 1
     shell = subprocess.run(

@@ -149,7 +149,7 @@ asio::awaitable<void> QuestionDesk::AnswerAboutProfile(Question question) {
 std::string QuestionDesk::WhyNoAnswer() const {
   const Result<ProcessState> state = ReadProcessState(static_cast<pid_t>(pid_));
   return fmt::format(
-      "the node's process gives no answer. {}",
+      "the node's process gives no answer: {}",
       state.ok() ? DescribeStandstill(*state) : std::string(state.status().message()));
 }
 
@@ -175,7 +175,7 @@ std::string QuestionDesk::DescribeStacks(bool answered) const {
     text = stacks_;
   } else {
     text = fmt::format(
-        "no stacks of Python: the process gives no answer. {}\n",
+        "no stacks of Python: the process gives no answer: {}\n",
         state.ok() ? DescribeStandstill(*state) : std::string(state.status().message()));
   }
   return text + fmt::format("\nThreads of process {}, as the kernel sees them:\n{}", pid_,

@@ -18,6 +18,12 @@ void EventLog::Add(std::chrono::milliseconds now, int node_id, std::string text)
   Append({.time = now, .node_id = node_id, .text = std::move(text), .number = added_++});
 }
 
+void EventLog::AddOfNode(std::chrono::milliseconds now, int node_id, std::string_view text) {
+  const auto at = static_cast<std::size_t>(node_id);
+  const bool named = at < last_states_.size() && !last_states_[at].name.empty();
+  Add(now, node_id, named ? fmt::format("{}: {}", last_states_[at].name, text) : std::string(text));
+}
+
 void EventLog::Append(Event event) {
   if (event.text.size() > kMostTextBytes) {
     event.text.resize(kMostTextBytes);  // WriteJsonLine mends a character that is cut.
@@ -64,10 +70,11 @@ void EventLog::AddState(std::chrono::milliseconds now, const NodeInfo& node) {
   if (last_states_.size() <= at) last_states_.resize(at + 1);
   LastState& last = last_states_[at];
   if (last.state == node.state && last.leaving == node.leaving) return;
-  last = {.state = node.state, .leaving = node.leaving};
-  std::string text =
-      fmt::format("{}:{} {}{}{}", node.job_name, node.task_index, NodeStateName(node.state),
-                  node.detail.empty() ? "" : ": ", node.detail);
+  last = {.state = node.state,
+          .leaving = node.leaving,
+          .name = fmt::format("{}:{}", node.job_name, node.task_index)};
+  std::string text = fmt::format("{} {}{}{}", last.name, NodeStateName(node.state),
+                                 node.detail.empty() ? "" : ": ", node.detail);
   if (!node.leaving.empty()) text += fmt::format(" (leaving: {})", node.leaving);
   Add(now, node.node_id, std::move(text));
 }

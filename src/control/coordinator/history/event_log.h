@@ -7,6 +7,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "control/messages/parts/node_info.h"
@@ -24,6 +25,8 @@ class EventLog {
 
   /// `node_id` -1: of no node.
   void Add(std::chrono::milliseconds now, int node_id, std::string text);
+  /// The same of a node, whose name begins the text once its state was added: "worker:1: ...".
+  void AddOfNode(std::chrono::milliseconds now, int node_id, std::string_view text);
   /// Adds a node's state, if it has another one or is about to leave. What it does in a state is
   /// not an event: of many nodes that would push out all else.
   void AddState(std::chrono::milliseconds now, const NodeInfo& node);
@@ -59,6 +62,7 @@ class EventLog {
   struct LastState {
     std::optional<NodeState> state;
     std::string leaving;
+    std::string name;
   };
 
   std::deque<Event> events_;

@@ -101,9 +101,13 @@ void RunRecord::Take(const DriverMessage& message, Clock::TimePoint now) {
   } else if (std::holds_alternative<EndFeed>(message)) {
     add(kNoNode, "the feed has ended");
   } else if (const auto* stop = std::get_if<Stop>(&message)) {
+    // `tfos stop` has the driver say it, and the error that its program gets has it say so again.
+    if (stop_reason_ == stop->reason) return;
+    stop_reason_ = stop->reason;
     add(kNoNode, fmt::format("the driver stops all nodes: {}", stop->reason));
   } else if (const auto* leaving = std::get_if<NodeLeaving>(&message)) {
-    add(leaving->node_id, fmt::format("Spark takes its executor away: {}", leaving->reason));
+    events_.AddOfNode(Since(now), leaving->node_id,
+                      fmt::format("Spark takes its executor away: {}", leaving->reason));
   } else if (const auto* activity = std::get_if<Activity>(&message)) {
     activity_ = *activity;
   }
@@ -124,7 +128,7 @@ void RunRecord::Take(const CoordinatorEvent& event, Clock::TimePoint now) {
                 fmt::format("the cluster has failed: could not {}: {}", failure.report.step,
                             failure.report.message));
   } else if (const auto* ended = std::get_if<NodeFeedTerminated>(&event)) {
-    events_.Add(Since(now), ended->node_id, "its program wants no more rows");
+    events_.AddOfNode(Since(now), ended->node_id, "its program wants no more rows");
   } else if (const auto* stop = std::get_if<StopAsked>(&event)) {
     events_.Add(Since(now), kNoNode, fmt::format("{} asks for the cluster's end", stop->by));
   } else if (std::holds_alternative<Finished>(event)) {
@@ -144,7 +148,7 @@ void RunRecord::NoteBadLosses(const std::vector<NodeView>& nodes, Clock::TimePoi
     if (loss.empty()) {
       diverged_.erase(id);
     } else if (diverged_.insert(id).second) {
-      events_.Add(Since(now), id, fmt::format("its loss is {}", loss));
+      events_.AddOfNode(Since(now), id, fmt::format("its loss is {}", loss));
     }
   }
 }

@@ -85,6 +85,7 @@ class RunRecord {
   RunMeter meter_;
   RunProgress progress_;
   std::map<std::string, std::int64_t> epochs_fed_;  // by queue
+  std::string stop_reason_;                         // what the driver last stopped all nodes for
   std::set<int> diverged_;                          // whose last loss wasn't a finite number
 };
 

@@ -102,6 +102,9 @@ TEST(RunRecordTest, ALossThatIsNoNumberIsAnEventOfItsNodeOnce) {
   RunRecord record("c", 2, milliseconds(1000), clock.Now());
   NodeInfo node;
   node.node_id = 1;
+  node.job_name = "worker";
+  node.task_index = 0;
+  record.Take(CoordinatorEvent(NodeChanged{node}), clock.Now());
   Metrics metrics;
   const auto tell = [&](const MetricValue& loss) {
     metrics = {{"loss", loss}};
@@ -114,16 +117,30 @@ TEST(RunRecordTest, ALossThatIsNoNumberIsAnEventOfItsNodeOnce) {
   tell(std::string("nan"));
   tell(std::string("nan"));
   json told = json::parse(record.Json({.nodes = {1}}, clock.Now()));
-  ASSERT_EQ(told["events_count"], 1);
-  EXPECT_EQ(told["events"][0]["text"], "its loss is nan");
-  EXPECT_EQ(told["events"][0]["node_id"], 1);
+  ASSERT_EQ(told["events_count"], 2) << "the node's state, and its loss";
+  EXPECT_EQ(told["events"][1]["text"], "worker:0: its loss is nan");
+  EXPECT_EQ(told["events"][1]["node_id"], 1);
   // The curve ends where the numbers end.
   EXPECT_THAT(told["series"]["loss"]["nodes"]["1"], ElementsAre(0.5, nullptr, nullptr));
   tell(0.25);
   tell(std::string("inf"));
   told = json::parse(record.Json({}, clock.Now()));
-  EXPECT_EQ(told["events_count"], 2);
-  EXPECT_EQ(told["events"][1]["text"], "its loss is inf");
+  EXPECT_EQ(told["events_count"], 3);
+  EXPECT_EQ(told["events"][2]["text"], "worker:0: its loss is inf");
+}
+
+TEST(RunRecordTest, AStopThatIsToldTwiceIsOneEvent) {
+  ManualClock clock;
+  RunRecord record("c", 1, milliseconds(1000), clock.Now());
+  const auto stop = [&](const std::string& reason) {
+    record.Take(DriverMessage(Stop{.reason = reason}), clock.Now());
+  };
+  stop("alice@host-a has stopped the cluster with `tfos stop`");
+  stop("alice@host-a has stopped the cluster with `tfos stop`");
+  const json told = json::parse(record.Json({}, clock.Now()));
+  ASSERT_EQ(told["events_count"], 1);
+  EXPECT_EQ(told["events"][0]["text"],
+            "the driver stops all nodes: alice@host-a has stopped the cluster with `tfos stop`");
 }
 
 TEST(RunRecordTest, ProgressIsThatOfTheLatestCountsAndOfTheRatesOfTheLastSample) {

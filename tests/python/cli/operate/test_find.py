@@ -125,7 +125,7 @@ def test_elsewhere_a_link_serves(monkeypatch):
         assert wrong.returncode == USAGE and "does not open this cluster" in wrong.stderr
         nothing = tfos("status", "--link", link="worker:0")
         assert (
-            nothing.returncode == USAGE and "expected http://HOST:PORT/#key=KEY" in nothing.stderr
+            nothing.returncode == USAGE and "Expected http://HOST:PORT/#key=KEY" in nothing.stderr
         )
     ended = tfos("status", "--link", link=cluster.link)
     assert ended.returncode == NO_ANSWER

@@ -73,7 +73,7 @@ def test_short_epochs_push_no_other_event_out(small):
         driver.get(small.link)
         wait_for_looks(driver)
         small.report(1, **metrics(4, loss="nan"))
-        wait_for(lambda: "its loss is nan" in events(driver), "the event")
+        wait_for(lambda: "worker:0: its loss is nan" in events(driver), "the event")
         for epoch in range(2, 57):
             small.coordinator.send("end_epoch", queue="input", epoch=epoch)
         fed = "epochs 3 to 57 of the queue 'input' were fed"
@@ -81,7 +81,7 @@ def test_short_epochs_push_no_other_event_out(small):
         small.coordinator.send("end_epoch", queue="input", epoch=57)
         fed = fed.replace("57", "58")
         wait_for(lambda: events(driver)[0] == fed, "one more")
-        assert events(driver)[1] == "its loss is nan"
+        assert events(driver)[1] == "worker:0: its loss is nan"
         assert not [event for event in events(driver)[1:] if "epoch" in event]
         assert "earlier events" not in text_of(driver, "#events")
         assert complaints(driver) == []
