@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "base/time/deadline.h"
+#include "base/time/wait_meter.h"
 #include "feed/node/session/feed_session.h"
 #include "feed/node/session/ledger.h"
 #include "feed/node/session/memory_grants.h"
 #include "feed/node/session/node_types.h"
 #include "feed/node/session/outgoing.h"
-#include "feed/node/session/wait_meter.h"
 #include "feed/queue/epochs.h"
 #include "feed/wire/region.h"
 #include "tfos/status.h"
@@ -97,7 +97,7 @@ class SessionTable {
   const std::string& failure() const { return failure_; }
   FeedCounters& counters() { return counters_; }
   const FeedCounters& counters() const { return counters_; }
-  /// Of consumers for chunks. Whoever waits tells it.
+  /// Of consumers for chunks. Each of them tells it.
   WaitMeter& consumer_waits() { return consumer_waits_; }
   const WaitMeter& consumer_waits() const { return consumer_waits_; }
   /// Of feeders for memory.
@@ -172,7 +172,7 @@ class SessionTable {
   void ReleaseAll(const std::vector<QueuedChunk>& chunks);
   void Retire(FeedSession& session);
   void GrantMemory();
-  /// Who waits for memory has changed.
+  /// The number of those that wait for memory has changed.
   void CountFeederWaits();
 
   const FeedServerOptions& options_;

@@ -1,12 +1,12 @@
-#ifndef TFOS_FEED_NODE_SESSION_WAIT_METER_H_
-#define TFOS_FEED_NODE_SESSION_WAIT_METER_H_
+#ifndef TFOS_BASE_TIME_WAIT_METER_H_
+#define TFOS_BASE_TIME_WAIT_METER_H_
 
 #include <chrono>
 #include <cstddef>
 
 #include "base/time/deadline.h"
 
-namespace tfos::feed {
+namespace tfos {
 
 /// How long all who wait for something have waited, added up. A wait counts while it goes on, not
 /// only once it is over: who looks during a long one sees it.
@@ -14,7 +14,7 @@ namespace tfos::feed {
 /// Owner and lifetime: a value. Threads: one at a time. Errors: none.
 class WaitMeter {
  public:
-  /// So many wait from now on.
+  /// How many wait from now on.
   void Set(std::size_t waiting, Clock::TimePoint now) {
     total_ = Total(now);
     waiting_ = waiting;
@@ -35,6 +35,6 @@ class WaitMeter {
   std::chrono::nanoseconds total_{0};
 };
 
-}  // namespace tfos::feed
+}  // namespace tfos
 
-#endif  // TFOS_FEED_NODE_SESSION_WAIT_METER_H_
+#endif  // TFOS_BASE_TIME_WAIT_METER_H_
