@@ -8,8 +8,8 @@
 
 namespace tfos {
 
-/// How long all who wait for something have waited, added up. A wait counts while it goes on, not
-/// only once it is over: who looks during a long one sees it.
+/// How long all who wait for something have waited, added up. A wait counts while it goes on, and
+/// not only once it is over, so a long one is seen at once.
 ///
 /// Owner and lifetime: a value. Threads: one at a time. Errors: none.
 class WaitMeter {
