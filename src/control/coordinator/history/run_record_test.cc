@@ -117,6 +117,7 @@ TEST(RunRecordTest, ALossThatIsNoNumberIsAnEventOfItsNodeOnce) {
   ASSERT_EQ(told["events_count"], 1);
   EXPECT_EQ(told["events"][0]["text"], "its loss is nan");
   EXPECT_EQ(told["events"][0]["node_id"], 1);
+  EXPECT_EQ(told["diverged"], json({{"1", 1000}}));
   // The curve ends where the numbers end.
   EXPECT_THAT(told["series"]["loss"]["nodes"]["1"], ElementsAre(0.5, nullptr, nullptr));
   tell(0.25);
@@ -124,6 +125,27 @@ TEST(RunRecordTest, ALossThatIsNoNumberIsAnEventOfItsNodeOnce) {
   told = json::parse(record.Json({}, clock.Now()));
   EXPECT_EQ(told["events_count"], 2);
   EXPECT_EQ(told["events"][1]["text"], "its loss is inf");
+  EXPECT_EQ(told["diverged"], json({{"1", 4000}}));
+}
+
+TEST(RunRecordTest, ANodeThatGivesNoSignOfLifeIsAnEventOnceAndSoIsItsReturn) {
+  ManualClock clock;
+  RunRecord record("c", 2, milliseconds(1000), clock.Now());
+  NodeInfo node;
+  node.node_id = 1;
+  Metrics metrics;
+  for (const std::int64_t seconds : {0, 3, 5, 0, 4}) {
+    metrics = {{"seconds_without_answer", seconds}};
+    record.Measure({{&node, &metrics}}, clock.Now());
+    clock.Advance(milliseconds(1000));
+  }
+  node.state = NodeState::kLost;
+  record.Measure({{&node, &metrics}}, clock.Now());
+  const json told = json::parse(record.Json({}, clock.Now()));
+  std::vector<std::string> texts;
+  for (const json& event : told["events"]) texts.push_back(event["text"]);
+  EXPECT_THAT(texts,
+              ElementsAre("no sign of life", "it gives signs of life again", "no sign of life"));
 }
 
 TEST(RunRecordTest, ProgressIsThatOfTheLatestCountsAndOfTheRatesOfTheLastSample) {
