@@ -19,8 +19,6 @@ from tfos.cluster.ledger import Ledger
 
 logger = logging.getLogger(__name__)
 
-#: From this share of their memory on, feeders are about to wait for the nodes.
-_FULL = 0.5
 #: That are named, each with what it does; of more, their states are counted.
 _MOST_NODES = 8
 #: The width of a terminal that does not say.
@@ -257,9 +255,8 @@ class Progress:
                 sums.append(f"queue {_sum(running, 'feed_queued_bytes') / 1e6:,.1f} MB")
         if len(nodes) > _MOST_NODES:
             return Told(now - self._started, doing, sums, counts_of_states(nodes))
-        # What one that stands still holds up says nothing about the others, nor about Spark.
-        judged = "" if any(map(seconds_silent, nodes)) else doing
-        # With one node, the sums say it all.
+        # With one node, the sums say it all. Which side waits, the text says: the coordinator has
+        # measured it, and a queue's size does not tell.
         several = sum("rows" in node["metrics"] for node in nodes) > 1
         told = []
         for node in nodes:
@@ -268,7 +265,8 @@ class Progress:
                 rate = self._growth[job_and_task(node)].rows
                 words = [f"{rate:,.0f} rows/s"] if with_rates else []
                 if node["state"] not in FINAL_STATES:
-                    words.append(_queue(node, judged))
+                    queued = counted(node["metrics"], "feed_queued_bytes")
+                    words.append(f"queue {queued / 1e6:,.1f} MB")
                 told[-1] += f" ({', '.join(words)})" if words else ""
         return Told(now - self._started, doing, sums, told)
 
@@ -331,20 +329,6 @@ def _without_program_rows(node: dict[str, Any]) -> dict[str, Any]:
 
 def _sum(nodes: list[dict[str, Any]], name: str) -> float:
     return sum(counted(node["metrics"], name) for node in nodes)
-
-
-def _queue(node: dict[str, Any], doing: str) -> str:
-    """How much is queued for one of several nodes, and which side of its feed holds the other up
-    now: nothing is queued, or most of the memory that feeders hold is full."""
-    feeding = doing == "feeding"
-    queued = counted(node["metrics"], "feed_queued_bytes")
-    memory = counted(node["metrics"], "feed_memory_bytes")
-    waits = ""
-    if feeding and queued == 0:
-        waits = ", the node is waiting for rows"
-    elif feeding and queued > _FULL * memory:
-        waits = ", Spark is waiting for the node"
-    return f"queue {queued / 1e6:,.1f} MB{waits}"
 
 
 def stamped(seconds: float, line: str) -> str:

@@ -22,6 +22,7 @@ Result<StartCluster> ParseStart(const std::string& line) {
 RosterOptions RosterOptionsOf(const StartCluster& start, std::vector<Role> roles,
                               const Endpoint& endpoint) {
   return {.cluster_id = start.cluster_id,
+          .name = start.name,
           .roles = std::move(roles),
           .tensorboard_node = start.tensorboard_node,
           .registration_timeout = start.registration_timeout,

@@ -9,6 +9,7 @@ namespace tfos::control {
 template <typename F, DescribedAs<ClusterStatus> M>
 void Describe(F& f, M& m) {
   f.Required("cluster_id", m.cluster_id);
+  f.Optional("name", m.name);
   f.Required("nodes", m.nodes);
   f.Required("metrics", m.metrics);
   f.Optional("rates", m.rates);

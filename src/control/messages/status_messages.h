@@ -18,6 +18,7 @@ namespace tfos::control {
 
 struct ClusterStatus {
   std::string cluster_id;
+  std::string name;  ///< Of the application, for people.
   std::vector<NodeInfo> nodes;
   /// By node id, written as text.
   std::map<std::string, Metrics> metrics;

@@ -12,6 +12,7 @@ using nlohmann::json;
 TEST(StatusMessagesTest, SaysNodesAndMetricsByNode) {
   ClusterStatus status;
   status.cluster_id = "c";
+  status.name = "app";
   status.nodes.resize(2);
   status.nodes[1].node_id = 1;
   status.nodes[1].state = NodeState::kRunning;
@@ -20,6 +21,7 @@ TEST(StatusMessagesTest, SaysNodesAndMetricsByNode) {
   status.progress.epoch = 3;
   const json written = json::parse(SerializeStatus(status));
   EXPECT_EQ(written["cluster_id"], "c");
+  EXPECT_EQ(written["name"], "app");
   ASSERT_EQ(written["nodes"].size(), 2U);
   EXPECT_EQ(written["nodes"][1]["state"], "running");
   EXPECT_TRUE(written["nodes"][1]["feed"].is_null());

@@ -35,16 +35,29 @@
     {id: "parameter_bytes_received", title: "Bytes to parameter servers", of: "sum", unit: (v) => `${tfos.bytes(v)}/s`},
   ];
 
-  /** What charts to show for these series: the program's own numbers first, above all its loss. */
-  function choose(series) {
+  /** What charts to show for these series: the program's own numbers first, above all its loss.
+   *  diverged: whether the loss of a node is no number. */
+  function choose(series, diverged) {
     const own = Object.keys(series).filter((name) => series[name].source === "program").sort((a, b) =>
       (/loss/.test(b) - /loss/.test(a)) || (/^loss$/.test(b) - /^loss$/.test(a)) || (a < b ? -1 : 1));
     const ofProgram = own.map((name) => ({
       id: name, title: name, of: "mean",
       unit: series[name].kind === "rate" ? (v) => `${tfos.number(v)}/s` : tfos.number,
     }));
+    // A loss that was no number from the first sample on has no curve, and is what matters most.
+    if (diverged && !series.loss) ofProgram.unshift({id: "loss", title: "loss", of: "mean", unit: tfos.number});
     const ofAll = COMMON.filter((chart) => chart.lines ? chart.lines.some((line) => series[line.name]) : series[chart.id]);
     return {ofProgram, ofAll};
+  }
+
+  /** "nan since 1:01", with the nodes if not all have diverged; empty if none has. */
+  function badLosses(nodes, diverged) {
+    const bad = nodes.filter(tfos.badLoss);
+    if (!bad.length) return "";
+    const times = bad.map((node) => diverged[node.node_id]).filter(known);
+    const since = times.length ? ` since ${tfos.duration(Math.min(...times))}` : "";
+    const which = bad.length === nodes.length ? "" : ` on ${bad.length > MOST_NAMED ? `${bad.length} of ${nodes.length} nodes` : bad.map(tfos.nodeName).join(", ")}`;
+    return `${tfos.badLoss(bad[0])}${since}${which}`;
   }
 
   class Chart {
@@ -61,14 +74,14 @@
     }
 
     /** The lines of the chart, in the order of drawing. */
-    lines(series, picked, nodeCount) {
+    lines(times, series, picked, nodeCount) {
       if (this.plan.lines) {
         return this.plan.lines.filter((line) => series[line.name]).map((line) => ({
           label: line.label, color: line.color, width: 2,
           values: series[line.name].mean.map((v) => (known(v) ? Math.min(v, this.plan.most) : v)),
         }));
       }
-      const of = series[this.plan.id];
+      const of = series[this.plan.id] || {mean: times.map(() => null), min: times.map(() => null), max: times.map(() => null)};
       const lines = [];
       const which = nodeCount > MOST_SUMMED ? "mean" : this.plan.of;
       this.total = which === this.plan.of ? null : of.sum;
@@ -78,7 +91,7 @@
         lines.push({label: "most", color: "", width: 0, values: of.max, band: true});
       }
       for (const {id, name, color} of picked) {
-        if (of.nodes[id]) lines.push({label: name, color, width: 1, values: of.nodes[id]});
+        if (of.nodes?.[id]) lines.push({label: name, color, width: 1, values: of.nodes[id]});
       }
       lines.push({
         label: which === "sum" ? "all nodes" : "mean", color: several ? "--text" : "--c1",
@@ -87,8 +100,11 @@
       return lines;
     }
 
-    show(times, series, picked, nodes, over) {
-      const lines = this.lines(series, picked, nodes.length);
+    /** diverged: since when a node's loss is no number, by its id. */
+    show(times, series, picked, nodes, over, diverged) {
+      this.bad = this.plan.id === "loss" ? badLosses(nodes, diverged) : "";
+      this.box.classList.toggle("bad", Boolean(this.bad));
+      const lines = this.lines(times, series, picked, nodes.length);
       this.those = this.plan.names ? nodes.filter((node) => !tfos.hasEnded(node) && node.metrics[this.plan.id] > 0) : [];
       this.over = over;
       const shape = JSON.stringify(lines.map((line) => [line.label, line.color]));
@@ -158,6 +174,7 @@
           text += ` (${this.plan.unit(bands[0])} to ${this.plan.unit(bands[1])})`;
         }
         if (!known(at) && this.those.length) text = this.names();
+        if (!known(at) && this.bad) text = [this.bad, text].filter((part) => part).join("; ");
         if (this.total) text = `all ${this.plan.unit(value({values: this.total}))}, each ${text}`;
         this.readout.textContent = text;
       }
@@ -211,7 +228,7 @@
       this.latest = [past, picked, nodes];
       const over = nodes.every(tfos.hasEnded);
       const times = past.times.map((time) => (past.started_ms + time) / 1000);
-      const {ofProgram, ofAll} = choose(past.series);
+      const {ofProgram, ofAll} = choose(past.series, nodes.some(tfos.badLoss));
       const left = this.all ? 0 : Math.max(0, ofProgram.length - MOST_OF_PROGRAM);
       const plans = [...ofProgram.slice(0, ofProgram.length - left), ...ofAll];
       this.more.hidden = left === 0;
@@ -229,7 +246,7 @@
           this.charts.set(plan.id, chart);
         }
         if (this.place.children[at] !== chart.box) this.place.insertBefore(chart.box, this.place.children[at] || null);
-        chart.show(times, past.series, picked, nodes, over);
+        chart.show(times, past.series, picked, nodes, over, past.diverged || {});
       });
     }
   };

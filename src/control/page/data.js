@@ -158,6 +158,12 @@ const tfos = {};
   /** Whether a node has ended. What it counted still holds; what it held, it holds no longer. */
   tfos.hasEnded = (node) => FINAL.has(node.state);
 
+  /** The loss of a node whose training has diverged: "nan", "inf" or "-inf". Else empty. */
+  tfos.badLoss = (node) => (["nan", "inf", "-inf"].includes(node.metrics.loss) ? node.metrics.loss : "");
+
+  /** Whether the process of a node does not answer. */
+  tfos.isSilent = (node) => !tfos.hasEnded(node) && node.metrics.seconds_without_answer > 0;
+
   tfos.nodeName = (node) => `${node.job_name}:${node.task_index}`;
 
   /** The last number of a curve. */

@@ -10,9 +10,12 @@
   const metric = (name) => (node) => node.metrics[name];
   const metricNow = (name) => (node) => (tfos.hasEnded(node) ? undefined : node.metrics[name]);
   const stateText = (node) => {
-    const why = [node.detail, node.leaving].filter((text) => text).join("; ");
+    const bad = tfos.badLoss(node);
+    const why = [bad && `loss ${bad}`, node.detail, node.leaving].filter((text) => text).join("; ");
     return node.state + (why ? ` (${why})` : "");
   };
+  /** The class of a node's state, as page.css has it: healthy ones alone look healthy. */
+  const stateStyle = (node) => (tfos.badLoss(node) ? "diverged" : tfos.isSilent(node) ? "silent" : node.state);
 
   function waitShare(node) {
     const cell = element("span", {}, tfos.percent(node.waits));
@@ -178,7 +181,7 @@
       const color = this.picked.indexOf(node.node_id);
       const cells = columns.map((column, place) => {
         const content = column.cell ? column.cell(node) : column.text(node) ?? "";
-        const cell = element("td", {class: `${this.classOf(column)} ${column.state ? node.state : ""}`.trim()}, content);
+        const cell = element("td", {class: `${this.classOf(column)} ${column.state ? stateStyle(node) : ""}`.trim()}, content);
         if (column.long) cell.title = column.text(node);
         if (place === 0 && color >= 0) cell.prepend(this.dot(color));
         return cell;
@@ -282,7 +285,7 @@
           .map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {},
               /_bytes$/.test(name) ? bytes(value) : /process id/.test(name) ? String(value) : number(value))));
       this.details.replaceChildren(
-          element("strong", {}, `${tfos.nodeName(node)} `), element("span", {class: node.state}, stateText(node)),
+          element("strong", {}, `${tfos.nodeName(node)} `), element("span", {class: stateStyle(node)}, stateText(node)),
           element("dl", {}, ...list));
     }
   };

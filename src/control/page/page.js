@@ -44,6 +44,8 @@
     if (states.delete("expected") && only("registered")) return ["forming", "registered"];
     if (only("registered", "starting")) return ["starting programs", "registered"];
     if (only("draining", "done", "lost", "stopped")) return ["finishing", "draining"];
+    if (status.progress?.bad_loss) return ["running, diverged", "diverged"];
+    if (status.progress?.silent) return ["running, no sign of life", "silent"];
     return ["running", "running"];
   }
 
@@ -56,8 +58,9 @@
   function drawHeader(status, past) {
     const [word, style] = stateOf(status);
     byId("cluster").textContent = status.cluster_id;
+    byId("name").textContent = status.name || "";
     drawState(word, style, status.cluster_id);
-    byId("doing").textContent = word === "running" ? past.activity.doing : "";
+    byId("doing").textContent = word.startsWith("running") ? past.activity.doing : "";
     const started = new Date(past.started_ms);
     byId("elapsed").textContent = `${tfos.duration(past.now_ms)} since ${tfos.dateAndClock(started)}`;
     const board = status.nodes.find((node) => node.tensorboard);
@@ -115,7 +118,8 @@
     if (known(rows)) {
       const rate = status.progress?.rows_per_second;
       const data = total(rates("data"));
-      made.push(["Rows/s", number(known(rate) ? Math.round(rate) : undefined) || "0", known(data) ? `${tfos.bytes(data)}/s` : ""]);
+      const more = known(data) ? `${tfos.bytes(data)}/s` : "";
+      made.push(["Rows/s", number(known(rate) ? Math.round(rate) : undefined) || "0", running.length ? more : "ended"]);
       made.push(["Rows read", number(rows), ""]);
       const [node, feeder] = [mean(rates("waits")), mean(rates("feederWaits"))];
       if (known(node)) made.push(["Nodes wait for rows", tfos.percent(node), `Spark waits for nodes: ${tfos.percent(feeder || 0)}`]);

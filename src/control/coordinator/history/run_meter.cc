@@ -97,17 +97,20 @@ Nodes Telling(const Nodes& training) {
 }
 
 /// What most of the nodes do that do not train: "importing TensorFlow", or "2 of 3 nodes: ...".
-std::string DoingOf(const Nodes& nodes) {
-  std::map<std::string_view, std::size_t> count;
+std::string DoingAmong(const Nodes& nodes) {
+  std::map<std::string, std::size_t> count;
   for (const NodeView& node : nodes) {
     const NodeState state = node.info->state;
     const bool tells = state == NodeState::kRegistered || state == NodeState::kRunning;
-    if (tells && !node.info->detail.empty()) ++count[node.info->detail];
+    if (!tells) continue;
+    if (std::string doing = DoingOf(*node.info, *node.metrics); !doing.empty()) {
+      ++count[std::move(doing)];
+    }
   }
   const auto most =
       std::ranges::max_element(count, {}, [](const auto& entry) { return entry.second; });
   if (most == count.end()) return "";
-  if (most->second == nodes.size()) return std::string(most->first);
+  if (most->second == nodes.size()) return most->first;
   return fmt::format("{} of {} nodes: {}", most->second, nodes.size(), most->first);
 }
 
@@ -214,9 +217,10 @@ RunProgress RunMeter::Read(const Nodes& nodes, const History& history,
     progress.steps_per_second = Mean(RatesOf(telling, history, KnownName("step")));
     progress.rows_per_second = Sum(RatesOf(fed, history, KnownName("rows")));
     progress.waits = WhoWaits(fed, history, activity);
-    progress.nodes = DoingOf(telling);
+    progress.nodes = DoingAmong(telling);
     progress.silent = SilenceAmong(nodes);
-    const auto left = share_.Left();
+    // The end of a training that has diverged is worth no waiting.
+    const auto left = progress.bad_loss.empty() ? share_.Left() : std::nullopt;
     if (left.has_value() && progress.done.value_or(1) < 1) progress.left_seconds = left->count();
   }
   progress.text = ProgressText(progress);

@@ -75,6 +75,9 @@ TEST_F(RunMeterTest, TheOneThatIsBehindSaysHowFarAllAre) {
   const RunProgress progress = Look(seconds(0));
   ASSERT_TRUE(progress.left_seconds.has_value());
   EXPECT_NEAR(*progress.left_seconds, 58, 1);
+  metrics_[1]["loss"] = std::string("nan");
+  EXPECT_FALSE(Look(seconds(0)).left_seconds.has_value()) << "what is left is worth nothing";
+  metrics_[1].erase("loss");
   EXPECT_NEAR(progress.rows_per_second.value(), 1000, 1);
   EXPECT_NEAR(progress.steps_per_second.value(), 1, 0.01);
 }

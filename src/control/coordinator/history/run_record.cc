@@ -13,6 +13,7 @@
 #include "base/text/json_fields.h"
 #include "base/text/query.h"
 #include "control/messages/parts/metric_names.h"
+#include "control/messages/progress/silence.h"
 
 namespace tfos::control {
 namespace {
@@ -139,6 +140,7 @@ void RunRecord::Take(const CoordinatorEvent& event, Clock::TimePoint now) {
 void RunRecord::Measure(const std::vector<NodeView>& nodes, Clock::TimePoint now) {
   progress_ = meter_.Measure(nodes, history_, activity_, Since(now));
   NoteBadLosses(nodes, now);
+  NoteSilences(nodes, now);
 }
 
 void RunRecord::NoteBadLosses(const std::vector<NodeView>& nodes, Clock::TimePoint now) {
@@ -147,8 +149,19 @@ void RunRecord::NoteBadLosses(const std::vector<NodeView>& nodes, Clock::TimePoi
     const std::string_view loss = BadLossOf(*node.metrics);
     if (loss.empty()) {
       diverged_.erase(id);
-    } else if (diverged_.insert(id).second) {
+    } else if (diverged_.try_emplace(id, Since(now)).second) {
       events_.AddOfNode(Since(now), id, fmt::format("its loss is {}", loss));
+    }
+  }
+}
+
+void RunRecord::NoteSilences(const std::vector<NodeView>& nodes, Clock::TimePoint now) {
+  for (const NodeView& node : nodes) {
+    const int id = node.info->node_id;
+    if (SecondsSilent(*node.info, *node.metrics) > 0) {
+      if (silent_.insert(id).second) events_.AddOfNode(Since(now), id, "no sign of life");
+    } else if (silent_.erase(id) > 0 && !IsFinal(node.info->state)) {
+      events_.AddOfNode(Since(now), id, "signs of life again");
     }
   }
 }
@@ -171,12 +184,18 @@ std::string RunRecord::ActivityJson() const {
                         {"epochs_fed", epochs_fed_}});
 }
 
+std::string RunRecord::DivergedJson() const {
+  std::map<std::string, std::int64_t> since;
+  for (const auto& [id, time] : diverged_) since[std::to_string(id)] = time.count();
+  return WriteJsonLine(since);
+}
+
 std::string RunRecord::Json(const HistoryQuery& query, Clock::TimePoint now) const {
   return fmt::format(
       R"({{"cluster_id":{},"started_ms":{},"now_ms":{},"ask_again_ms":{},"activity":{},)"
-      R"("events":{},"events_count":{},"range":"{}",{}}})",
+      R"("diverged":{},"events":{},"events_count":{},"range":"{}",{}}})",
       WriteJsonLine(cluster_id_), started_ms_, Since(now).count(), ask_again().count(),
-      ActivityJson(), events_.Json(query.events_from), events_.changes(),
+      ActivityJson(), DivergedJson(), events_.Json(query.events_from), events_.changes(),
       query.range == History::Range::kWhole ? "whole" : "recent",
       history_.Json(query.range, query.nodes));
 }

@@ -73,8 +73,12 @@ class RunRecord {
  private:
   std::chrono::milliseconds Since(Clock::TimePoint now) const;
   std::string ActivityJson() const;
+  std::string DivergedJson() const;
   /// Says once of each node when its loss isn't a finite number any more.
   void NoteBadLosses(const std::vector<NodeView>& nodes, Clock::TimePoint now);
+  /// Says once of each node when its process gives no sign of life any more, and when it does
+  /// again.
+  void NoteSilences(const std::vector<NodeView>& nodes, Clock::TimePoint now);
 
   const std::string cluster_id_;
   const Clock::TimePoint begun_;
@@ -86,7 +90,9 @@ class RunRecord {
   RunProgress progress_;
   std::map<std::string, std::int64_t> epochs_fed_;  // by queue
   std::string stop_reason_;                         // what the driver last stopped all nodes for
-  std::set<int> diverged_;                          // whose last loss wasn't a finite number
+  /// Since when the loss of a node isn't a finite number.
+  std::map<int, std::chrono::milliseconds> diverged_;
+  std::set<int> silent_;
 };
 
 }  // namespace tfos::control

@@ -120,6 +120,7 @@ TEST(RunRecordTest, ALossThatIsNoNumberIsAnEventOfItsNodeOnce) {
   ASSERT_EQ(told["events_count"], 2) << "the node's state, and its loss";
   EXPECT_EQ(told["events"][1]["text"], "worker:0: its loss is nan");
   EXPECT_EQ(told["events"][1]["node_id"], 1);
+  EXPECT_EQ(told["diverged"], json({{"1", 1000}}));
   // The curve ends where the numbers end.
   EXPECT_THAT(told["series"]["loss"]["nodes"]["1"], ElementsAre(0.5, nullptr, nullptr));
   tell(0.25);
@@ -127,6 +128,7 @@ TEST(RunRecordTest, ALossThatIsNoNumberIsAnEventOfItsNodeOnce) {
   told = json::parse(record.Json({}, clock.Now()));
   EXPECT_EQ(told["events_count"], 3);
   EXPECT_EQ(told["events"][2]["text"], "worker:0: its loss is inf");
+  EXPECT_EQ(told["diverged"], json({{"1", 4000}}));
 }
 
 TEST(RunRecordTest, AStopThatIsToldTwiceIsOneEvent) {
@@ -141,6 +143,25 @@ TEST(RunRecordTest, AStopThatIsToldTwiceIsOneEvent) {
   ASSERT_EQ(told["events_count"], 1);
   EXPECT_EQ(told["events"][0]["text"],
             "the driver stops all nodes: alice@host-a has stopped the cluster with `tfos stop`");
+}
+
+TEST(RunRecordTest, ANodeThatGivesNoSignOfLifeIsAnEventOnceAndSoIsItsReturn) {
+  ManualClock clock;
+  RunRecord record("c", 2, milliseconds(1000), clock.Now());
+  NodeInfo node;
+  node.node_id = 1;
+  Metrics metrics;
+  for (const std::int64_t seconds : {0, 3, 5, 0, 4}) {
+    metrics = {{"seconds_without_answer", seconds}};
+    record.Measure({{&node, &metrics}}, clock.Now());
+    clock.Advance(milliseconds(1000));
+  }
+  node.state = NodeState::kLost;
+  record.Measure({{&node, &metrics}}, clock.Now());
+  const json told = json::parse(record.Json({}, clock.Now()));
+  std::vector<std::string> texts;
+  for (const json& event : told["events"]) texts.push_back(event["text"]);
+  EXPECT_THAT(texts, ElementsAre("no sign of life", "signs of life again", "no sign of life"));
 }
 
 TEST(RunRecordTest, ProgressIsThatOfTheLatestCountsAndOfTheRatesOfTheLastSample) {

@@ -50,6 +50,7 @@ using Effects = std::vector<Effect>;
 
 struct RosterOptions {
   std::string cluster_id;
+  std::string name = {};      ///< Of the application, for people.
   std::vector<Role> roles;    // by node id
   int tensorboard_node = -1;  // -1: none
   std::chrono::milliseconds registration_timeout{600'000};

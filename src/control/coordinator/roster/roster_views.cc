@@ -21,6 +21,7 @@ std::vector<NodeInfo> Roster::Nodes(TimePoint now) const {
 ClusterStatus Roster::Snapshot(TimePoint now) const {
   ClusterStatus status;
   status.cluster_id = options_.cluster_id;
+  status.name = options_.name;
   status.nodes = Nodes(now);
   for (NodeInfo& info : status.nodes) {
     const Metrics& metrics = nodes_[static_cast<std::size_t>(info.node_id)].metrics.values();

@@ -29,6 +29,21 @@ TEST(SilenceTest, IsPartOfWhatANodeDoes) {
   EXPECT_EQ(DoingWithSilence(node, Silent(29.0)), "first step (tracing)");
 }
 
+TEST(SilenceTest, ANodeSaysThatItWaitsForTheFirstOfItsRows) {
+  NodeInfo node = Worker(1);
+  node.feed.emplace();
+  node.detail = "first step (tracing)";
+  const auto metrics = [](std::int64_t chunks, double waited) {
+    return Metrics{{"feed_chunks", chunks}, {"feed_node_wait_seconds", waited}};
+  };
+  EXPECT_EQ(DoingOf(node, metrics(0, 2.5)), "waiting for the first rows");
+  EXPECT_EQ(DoingOf(node, metrics(0, 0.5)), "first step (tracing)") << "they may come at once";
+  EXPECT_EQ(DoingOf(node, metrics(1, 2.5)), "first step (tracing)");
+  EXPECT_EQ(DoingOf(node, {}), "first step (tracing)");
+  node.state = NodeState::kDone;
+  EXPECT_EQ(DoingOf(node, metrics(0, 2.5)), "first step (tracing)");
+}
+
 TEST(SilenceTest, WhatIsNoNumberIsNone) {
   EXPECT_EQ(SecondsSilent(Worker(0), Silent(std::string("long"))), 0);
   EXPECT_EQ(SecondsSilent(Worker(0), Silent(std::numeric_limits<double>::infinity())), 0);

@@ -20,14 +20,14 @@ Result<feed::Next> FeedSessions::Next(std::string_view queue_name, const Wait& w
     return Status(ErrorKind::kBadInput, fmt::format("the node has no queue '{}'; it has {}",
                                                     queue_name, fmt::join(options_.queues, ", ")));
   }
-  std::optional<Clock::TimePoint> waiting_since;
+  bool waits = false;
   Status status;
   while (!(item = queue->epochs.Take()) && !table_.NothingComes(*queue)) {
-    if (!waiting_since) waiting_since = Clock::Steady().Now();
+    if (!std::exchange(waits, true)) table_.consumer_waits().Begin(Clock::Steady().Now());
     status = changed_.WaitRound(mutex_, wait, "no chunk came");
     if (!status.ok()) break;
   }
-  if (waiting_since) table_.counters().consumer_wait += Clock::Steady().Now() - *waiting_since;
+  if (waits) table_.consumer_waits().End(Clock::Steady().Now());
   if (!status.ok()) return status;
   if (!item) return feed::Next(EndOfFeed{});
   return Hand(queue->epochs, *item);

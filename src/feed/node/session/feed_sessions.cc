@@ -165,6 +165,9 @@ bool FeedSessions::closed() const {
 FeedCounters FeedSessions::counters() const {
   const MutexLock lock(mutex_);
   FeedCounters snapshot = table_.counters();
+  const Clock::TimePoint now = Clock::Steady().Now();
+  snapshot.consumer_wait = table_.consumer_waits().Total(now);
+  snapshot.feeder_wait = table_.feeder_waits().Total(now);
   snapshot.region_bytes_in_use = table_.bytes_in_use();
   snapshot.known_partitions = table_.known_partitions();
   snapshot.cache_memory_bytes = table_.cache_account()->memory_bytes();

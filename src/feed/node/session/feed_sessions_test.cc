@@ -99,6 +99,35 @@ void UseFromAnotherThread(FeedSessions& sessions) {
   EXPECT_EQ(done.get(), 2u);
 }
 
+TEST(FeedSessionsTest, WaitsCountWhileTheyGoOn) {
+  auto sessions = FeedSessions::Create({.memory_budget_bytes = 8192, .region_bytes = 8192});
+  ASSERT_TRUE(sessions.ok());
+  const auto grows = [&](std::chrono::nanoseconds FeedCounters::*wait) {
+    const std::chrono::nanoseconds before = (*sessions)->counters().*wait;
+    const Deadline deadline = Deadline::After(kLong);
+    while ((*sessions)->counters().*wait <= before && !deadline.passed()) {
+    }
+    return (*sessions)->counters().*wait > before;
+  };
+  EXPECT_EQ((*sessions)->counters().consumer_wait.count(), 0);
+  auto first_rows = std::async(std::launch::async, [&] { return TakeChunk(**sessions).items(); });
+  EXPECT_TRUE(grows(&FeedCounters::consumer_wait));
+  EXPECT_EQ((*sessions)->counters().feeder_wait.count(), 0);
+  Feeder first(**sessions, 1);
+  Feeder second(**sessions, 2);
+  ASSERT_TRUE(first.Open(Partition(0)).ok());
+  ASSERT_TRUE(second.Open(Partition(1)).ok());
+  EXPECT_TRUE(grows(&FeedCounters::feeder_wait)) << "the first has all of the memory";
+  ASSERT_TRUE(first.Bring(0, 2).ok());
+  EXPECT_EQ(first_rows.get(), 2u);
+  second.Go();
+  const FeedCounters over = (*sessions)->counters();
+  EXPECT_EQ((*sessions)->counters().consumer_wait, over.consumer_wait);
+  EXPECT_EQ((*sessions)->counters().feeder_wait, over.feeder_wait);
+  (*sessions)->Close();
+  first.Go();
+}
+
 TEST(FeedSessionsTest, MemoryThatIsSlowToComeStopsNobodyElse) {
   std::promise<void> asked;
   std::promise<void> let_go;

@@ -1,13 +1,12 @@
 #ifndef TFOS_FEED_NODE_SESSION_MEMORY_GRANTS_H_
 #define TFOS_FEED_NODE_SESSION_MEMORY_GRANTS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <optional>
 #include <vector>
-
-#include "base/time/deadline.h"
 
 namespace tfos::feed {
 
@@ -22,7 +21,6 @@ class MemoryGrants {
     std::uint64_t bytes = 0;
     /// The session is open, and wants more than it had.
     bool growing = false;
-    Clock::TimePoint since = {};
   };
 
   explicit MemoryGrants(std::uint64_t budget) : budget_(budget) {}
@@ -43,6 +41,8 @@ class MemoryGrants {
   /// What counted as `before` bytes now counts as `after`: 0 when it was given back.
   void Recount(std::uint64_t before, std::uint64_t after) { in_use_ += after - before; }
 
+  /// How many requests wait.
+  std::size_t waiting() const { return waiting_.size(); }
   std::uint64_t in_use() const { return in_use_; }
   /// What is left of the budget.
   std::uint64_t spare() const { return in_use_ < budget_ ? budget_ - in_use_ : 0; }

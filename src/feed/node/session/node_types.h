@@ -75,7 +75,8 @@ struct FeedCounters {
   std::uint64_t cache_file_bytes = 0;     ///< Now.
   std::uint64_t known_partitions = 0;     ///< Now: what came of them is remembered.
   std::uint64_t broken_sessions = 0;
-  std::uint64_t refused_connections = 0;      ///< Did not prove themselves, or broke the protocol.
+  std::uint64_t refused_connections = 0;  ///< Did not prove themselves, or broke the protocol.
+  // Those that wait now included:
   std::chrono::nanoseconds consumer_wait{0};  ///< Consumers waited for chunks.
   std::chrono::nanoseconds feeder_wait{0};    ///< Feeders waited for memory to be granted.
 };

@@ -162,9 +162,13 @@ void SessionTable::RequestMemory(FeedSession& session, std::uint64_t bytes) {
   grants_.Ask(
       {.session = session.id,
        .bytes = bytes,
-       .growing = session.phase == SessionPhase::kGrowing || session.options.mode == Mode::kPass,
-       .since = Clock::Steady().Now()});
+       .growing = session.phase == SessionPhase::kGrowing || session.options.mode == Mode::kPass});
+  CountFeederWaits();
   GrantMemory();
+}
+
+void SessionTable::CountFeederWaits() {
+  feeder_waits_.Set(grants_.waiting(), Clock::Steady().Now());
 }
 
 void SessionTable::GrantMemory() {
@@ -176,11 +180,11 @@ void SessionTable::GrantMemory() {
     return session.options.mode == Mode::kPass || QueueOf(session).epochs.chunks().current() == id;
   };
   while (const std::optional<MemoryGrants::Request> request = grants_.Grant(is_current)) {
-    counters_.feeder_wait += Clock::Steady().Now() - request->since;
     chores_.grants.push_back({.session = request->session,
                               .bytes = request->bytes,
                               .shared = Of(request->session)->link->local});
   }
+  CountFeederWaits();
 }
 
 void SessionTable::OnGranted(const Chores::Grant& grant, Result<GrantedMemory> memory) {
@@ -233,6 +237,7 @@ void SessionTable::End(SessionPointer session, bool orderly) {
   session->phase = SessionPhase::kOver;
   session->orderly = orderly;
   grants_.Forget(session->id);
+  CountFeederWaits();
   if (session->options.mode == Mode::kTrain) ledger_.EndSession(session->options.key);
   --queue.open_sessions;
   --counters_.open_sessions;

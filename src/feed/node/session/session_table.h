@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/time/deadline.h"
+#include "base/time/wait_meter.h"
 #include "feed/node/session/feed_session.h"
 #include "feed/node/session/ledger.h"
 #include "feed/node/session/memory_grants.h"
@@ -96,6 +97,11 @@ class SessionTable {
   const std::string& failure() const { return failure_; }
   FeedCounters& counters() { return counters_; }
   const FeedCounters& counters() const { return counters_; }
+  /// Of consumers for chunks. Each of them tells it.
+  WaitMeter& consumer_waits() { return consumer_waits_; }
+  const WaitMeter& consumer_waits() const { return consumer_waits_; }
+  /// Of feeders for memory.
+  const WaitMeter& feeder_waits() const { return feeder_waits_; }
   Outgoing& outgoing() { return outgoing_; }
   Ledger& ledger() { return ledger_; }
   /// Null: there is no such queue.
@@ -166,6 +172,8 @@ class SessionTable {
   void ReleaseAll(const std::vector<QueuedChunk>& chunks);
   void Retire(FeedSession& session);
   void GrantMemory();
+  /// The number of those that wait for memory has changed.
+  void CountFeederWaits();
 
   const FeedServerOptions& options_;
   const std::shared_ptr<CacheAccount> cache_account_;
@@ -179,6 +187,8 @@ class SessionTable {
   Ledger ledger_;
   std::size_t forgotten_told_ = 0;  ///< Partitions that it has forgotten, of which the log knows.
   FeedCounters counters_;
+  WaitMeter consumer_waits_;
+  WaitMeter feeder_waits_;
   std::optional<Clock::TimePoint> progress_told_;
   Chores chores_;
 };

@@ -48,6 +48,7 @@ def test_shows_nodes_curves_and_events(small):
         }
         assert driver.find_elements(By.CSS_SELECTOR, "[data-chart=loss] canvas")
         assert small.cluster_id in text_of(driver, "header")
+        assert text_of(driver, "#name") == "simulated"
         assert text_of(driver, "#state") == "running"
         worker = row(driver, "worker:0")
         assert worker["State"] == "running" and worker["Step"] == "3" and worker["Loss"] == "0.25"
@@ -128,7 +129,7 @@ def test_a_cluster_that_has_ended_shows_where_it_came_to(small):
         wait_for(lambda: "CPU of programs" not in tiles(driver), "a moment after the end")
         ended = tiles(driver)
         assert ended["Step"] == "9" and ended["Rows read"] == f"{2 * 128 * 9:,}"
-        assert ended["Rows/s"] == "0" and ended["Queue"] == "0 B"
+        assert ended["Rows/s"] == "0\nended" and ended["Queue"] == "0 B"
         assert heading(driver, "loss") == "0.1"
         assert complaints(driver) == []
 

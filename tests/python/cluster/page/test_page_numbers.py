@@ -6,6 +6,7 @@ import re
 
 from support.page.browsers import browser, complaints, text_of, wait_for_looks
 from support.page.shown import charts, heading, metrics, row, tiles
+from support.page.simulated_cluster import SimulatedCluster
 from support.waiting import wait_for
 
 
@@ -22,6 +23,70 @@ def test_a_node_that_does_not_answer_is_named(small):
         small.report(1, **metrics(5, seconds_without_answer=0))
         wait_for(lambda: row(driver, "worker:0")["State"] == "running", "its answer")
         assert "sign of life" not in text_of(driver, "#training-text")
+
+
+def style(driver, selector):
+    return driver.execute_script("return document.querySelector(arguments[0]).className", selector)
+
+
+def test_a_node_that_does_not_answer_does_not_look_healthy(small):
+    small.report(1, **metrics(5, seconds_without_answer=24))
+    with browser() as driver:
+        driver.get(small.link)
+        badge = "running, no sign of life"
+        wait_for(lambda: text_of(driver, "#state") == badge, "the badge")
+        assert style(driver, "#state") == "badge silent"
+        assert "silent" in style(driver, "tr[data-node='1'] td.long")
+        assert "running" in style(driver, "tr[data-node='0'] td.long")
+        assert "no sign of life" in text_of(driver, "#events")
+        small.report(1, **metrics(5, seconds_without_answer=0))
+        wait_for(lambda: text_of(driver, "#state") == "running", "its answer")
+        assert "signs of life again" in text_of(driver, "#events")
+        assert complaints(driver) == []
+
+
+def test_a_training_that_has_diverged_does_not_look_healthy(small):
+    with browser() as driver:
+        driver.get(small.link)
+        wait_for(lambda: heading(driver, "loss") == "0.25", "a healthy loss")
+        assert text_of(driver, "#state") == "running"
+        small.report(1, **metrics(4, loss="nan"))
+        wait_for(lambda: text_of(driver, "#state") == "running, diverged", "the badge")
+        assert style(driver, "#state") == "badge diverged"
+        assert row(driver, "worker:0")["State"] == "running (loss nan)"
+        assert "diverged" in style(driver, "tr[data-node='1'] td.long")
+        assert row(driver, "chief:0")["State"] == "running"
+        since = r"nan since 0:\d\d on worker:0; 0.25"
+        wait_for(lambda: re.fullmatch(since, heading(driver, "loss")), "since when")
+        assert complaints(driver) == []
+
+
+def test_a_loss_that_is_no_number_from_the_first_step_on_has_a_chart():
+    with SimulatedCluster(2) as cluster, browser() as driver:
+        for node_id in range(2):
+            cluster.run(node_id)
+            cluster.report(node_id, **metrics(1, loss="inf"))
+        driver.get(cluster.link)
+        wait_for(lambda: charts(driver)[:1] == ["loss"], "its chart")
+        since = r"inf since 0:\d\d"
+        wait_for(lambda: re.fullmatch(since, heading(driver, "loss")), "since when")
+        assert complaints(driver) == []
+
+
+def test_a_node_says_that_it_waits_for_the_first_of_its_rows():
+    waits = {"rows": 0, "feed_chunks": 0, "feed_node_wait_seconds": 3.5}
+    with SimulatedCluster(2) as cluster, browser() as driver:
+        for node_id in range(2):
+            cluster.run(node_id)
+            cluster.report(node_id, **waits)
+        driver.get(cluster.link)
+        waiting = "waiting for the first rows"
+        wait_for(lambda: waiting in text_of(driver, "#training-text"), "what the nodes do")
+        assert row(driver, "worker:0")["State"] == f"running ({waiting})"
+        assert cluster.coordinator.progress["nodes"] == waiting
+        cluster.report(1, **waits | {"feed_chunks": 1})
+        wait_for(lambda: row(driver, "worker:0")["State"] == "running", "the first rows")
+        assert complaints(driver) == []
 
 
 def whole(text):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -62,6 +63,39 @@ def wait_for_detail(cluster, detail):
         return [node["detail"] for node in fetch(cluster, "v1/status")["nodes"]]
 
     wait_for(lambda: details() == [detail] * 2, lambda: f"{detail}: {details()}")
+
+
+def count(ctx):
+    for step, _batch in enumerate(ctx.batches(5), 1):
+        ctx.report(step=step)
+
+
+def test_the_wait_for_the_first_rows_is_shown_while_it_goes_on(spark, tmp_path, leftovers):
+    come = tmp_path / "rows"
+
+    def make(rows):
+        wait_for(come.exists, "the word to go on")
+        yield from rows
+
+    rows = spark.sparkContext.parallelize([[1.0, 2.0]] * 40, 2).mapPartitions(make)
+    with (
+        tfos.run(spark, count, nodes=2, heartbeat_interval=0.2) as cluster,
+        ThreadPoolExecutor(1) as beside,
+    ):
+        trained = beside.submit(cluster.train, rows)
+        try:
+            wait_for_detail(cluster, "waiting for the first rows")
+
+            def told():
+                progress = fetch(cluster, "v1/status")["progress"]
+                return progress["text"] if progress["waits"] == "nodes" else ""
+
+            text = wait_for(told, "a share of time that is measured")
+            assert text.endswith("nodes wait for rows, waiting for the first rows")
+        finally:
+            come.touch()
+        trained.result(BOUND_SECONDS)
+        wait_for_detail(cluster, "")
 
 
 def test_all_places_say_how_far_a_training_is(spark, tmp_path, capsys, leftovers):

@@ -78,6 +78,7 @@ class SimulatedCluster:
             {
                 "protocol": 1,
                 "cluster_id": self.cluster_id,
+                "name": "simulated",
                 "token": self.token,
                 "encrypt": "false",
                 "bind_address": "127.0.0.1",
