@@ -19,8 +19,9 @@ def add_to_fit(
     package: Any, kind: type[Callback], make: Callable[[Any], Any], *, first: bool = False
 ) -> None:
     """Has each ``fit`` of models of ``package``, Keras 3 or legacy Keras, get one more callback,
-    the last, or the ``first`` but for those that lead: ``make(model)``, which is of ``kind``. Once
-    for each kind. Its ``end(returned)`` is called when ``fit`` has ended, however it did."""
+    the last, or with ``first`` the one after those that lead: ``make(model)``, which is of
+    ``kind``. Once for each kind. Its ``end(returned)`` is called when ``fit`` has ended, however it
+    did."""
 
     def joined(others: Any, ours: Any) -> list[Any]:
         others = [each for each in others if not isinstance(each, kind)]
