@@ -19,7 +19,7 @@ import importlib.metadata
 plain = importlib.metadata.version
 
 def version(name):
-    if name.startswith("tensorflow"):
+    if name.startswith(("tensorflow", "jax", "torch")):  # With one of those it is a warning.
         raise importlib.metadata.PackageNotFoundError(name)
     return plain(name)
 
