@@ -465,7 +465,8 @@ class Cluster:
         """The last that is shown of the cluster, and kept."""
         self._onlookers.finish()
         failed = self._coordinator.failure is not None
-        self._show_progress("failed" if failed else "ended", last=True)
+        how = "stopped" if self._coordinator.was_stopped else "failed" if failed else "ended"
+        self._show_progress(how, last=True)
         self._progress.say_ledger(self.ledger(), failed)
         self._tab.finish()
         if self._coordinator.executor_id is None:

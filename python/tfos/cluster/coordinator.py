@@ -229,6 +229,12 @@ class Coordinator:
         with self._changed:
             self._changed.notify_all()
 
+    @property
+    def was_stopped(self) -> bool:
+        """Whether somebody has stopped the cluster with ``tfos stop``."""
+        with self._changed:
+            return bool(self._stopped)
+
     def raise_failure(self) -> None:
         """Raises the cluster's first failure, if there is one, or that it was stopped."""
         with self._changed:

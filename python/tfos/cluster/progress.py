@@ -214,9 +214,10 @@ class Progress:
         """What happened to the rows that were fed. failed: whether the cluster did."""
         for line in ledger.lines():
             self.say(line)
-        # Nodes of a cluster that failed may have ended without a last word.
         if ledger.lines() and failed:
-            self.say("ledger | the cluster failed: counts may be incomplete")
+            self.say(
+                "ledger | not all nodes have ended by themselves: their counts may be incomplete"
+            )
         # More epochs would not have been fed, either, once the feed was cut short.
         if ledger.asked_for_more and not ledger.cut_short:
             logger.warning(

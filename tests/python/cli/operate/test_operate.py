@@ -123,7 +123,7 @@ def test_a_native_parameter_server_has_no_stacks_of_python(standalone_spark, tmp
         (tmp_path / "end").touch()
 
 
-def test_stop_ends_a_cluster_that_is_fed_in_order(standalone_spark, tmp_path, leftovers):
+def test_stop_ends_a_cluster_that_is_fed_in_order(standalone_spark, tmp_path, leftovers, capsys):
     stopped = []
 
     def stop():
@@ -142,6 +142,8 @@ def test_stop_ends_a_cluster_that_is_fed_in_order(standalone_spark, tmp_path, le
     assert str(raised.value).startswith(f"{getpass.getuser()}@")
     assert all(int((tmp_path / f"saved-{n}").read_text()) > 0 for n in range(2)), "both could save"
     assert [node.state for node in cluster.status()] == ["done", "done"]
+    said = "".join(capsys.readouterr())
+    assert " stopped | " in said and " failed | " not in said
     assert run_tfos("status").returncode == 1
 
 
