@@ -21,11 +21,6 @@ class EpochWatch:
         self._has_batch = False
         self._steps = 0
 
-    @property
-    def has_batch(self) -> bool:
-        """Whether this node has had a batch in the epoch."""
-        return self._has_batch
-
     def begin(self, model: Any) -> None:
         """An epoch begins."""
         self._has_batch = False

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tfos.keras.callback import Callback, add_to_fit
-from tfos.keras.empty_epochs import EpochWatch
 
 
 def prepare(package: Any, has_ended: Callable[[], bool]) -> None:
@@ -33,34 +32,35 @@ class EndedFeed(Callback):
 
     def __init__(self, has_ended: Callable[[], bool]):
         self._has_ended = has_ended
-        self._watch = EpochWatch()
+        self._has_batch = False  # in this epoch
         self._names: list[str] = []  # of the logs of an epoch with batches
         self.model: Any = None
 
     def on_train_begin(self, logs: Any = None) -> None:
         if together := self._together():
-            together.node_is_over = lambda: not self._watch.has_batch and self._has_ended()
+            together.node_is_over = self._is_over
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self._watch.begin(self.model)
+        self._has_batch = False
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self._watch.add_batch()
+        self._has_batch = True
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         logs = {} if logs is None else logs
-        if together := self._together():
-            over = together.all_are_over
-        else:
-            over = self._watch.is_empty(self.model) and self._has_ended()
-        if over:
+        together = self._together()
+        if together.all_are_over if together else self._is_over():
             self.model.stop_training = True
             logs.update(dict.fromkeys([*logs, *self._names], math.nan))
-        elif self._watch.has_batch:
+        elif self._has_batch:
             self._names = list(logs)
 
     def end(self, returned: bool) -> None:
         """``fit`` has ended, however it did."""
+
+    def _is_over(self) -> bool:
+        """Whether this node had no batch in the epoch, and none will come."""
+        return not self._has_batch and self._has_ended()
 
     def _together(self) -> Any:
         """What joins the optimizer with those of other nodes; None where it trains alone."""

@@ -7,17 +7,16 @@ import importlib
 import os
 import signal
 import struct
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from support.places import ROOT
 from support.spark.errors import SPARK_ERRORS
 from tensorspark.core import spark_session as sps
 from tensorspark.core import weight_combiner as comb
 from tfos.errors import BadInputError, TfosError
+from tfos.examples import digits
 from tfos.parameter_server import connection, rules
 
 tf1 = tf.compat.v1
@@ -175,9 +174,6 @@ def test_what_goes_wrong_is_raised(spark, leftovers):
 
 def test_the_mnist_program_reaches_its_accuracy(spark, leftovers):
     """As the old package's readme has it, with scikit-learn's digits for MNIST."""
-    sys.path.insert(0, str(ROOT / "examples"))
-    import digits
-
     def in_two_columns(rows):
         return [
             (np.asarray(pixels, np.float32), np.eye(10, dtype=np.float32)[label])

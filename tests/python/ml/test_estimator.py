@@ -52,10 +52,8 @@ class Fed:
         raise Started
 
 
-@pytest.mark.parametrize(
-    ("settings", "cache"), [({}, "memory"), ({"max_lost_nodes": 1}, None)], ids=["all", "some"]
-)
-def test_nothing_is_kept_in_nodes_that_may_be_lost(monkeypatch, tmp_path, settings, cache):
+@pytest.mark.parametrize("settings", [{}, {"max_lost_nodes": 1}], ids=["all", "some"])
+def test_rows_are_kept_for_further_epochs(monkeypatch, tmp_path, settings):
     session = fake_session(FakeSparkContext(hadoop_conf={"fs.defaultFS": "file:///"}))
     frame = SimpleNamespace(sparkSession=session, select=lambda *names: frame)
     cluster = Fed()
@@ -70,4 +68,4 @@ def test_nothing_is_kept_in_nodes_that_may_be_lost(monkeypatch, tmp_path, settin
     )
     with pytest.raises(Started):
         estimator._fit(frame)
-    assert cluster.options["cache"] == cache
+    assert cluster.options["cache"] == "memory"
