@@ -174,6 +174,7 @@ def test_what_goes_wrong_is_raised(spark, leftovers):
 
 def test_the_mnist_program_reaches_its_accuracy(spark, leftovers):
     """As the old package's readme has it, with scikit-learn's digits for MNIST."""
+
     def in_two_columns(rows):
         return [
             (np.asarray(pixels, np.float32), np.eye(10, dtype=np.float32)[label])
