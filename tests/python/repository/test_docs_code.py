@@ -200,18 +200,23 @@ def faults_of(command, folder=ROOT):
     return [] if program in OTHER_PROGRAMS else [f"no program {program}"]
 
 
+#: What tfos itself starts: no help lists them.
+INTERNAL_COMMANDS = ("agent", "coordinator", "parameter-server")
+
+
 def faults_of_tfos(words):
     native = subprocess.run([executable.path(), "--help"], capture_output=True, text=True).stdout
     subcommand = words[0] if words and not words[0].startswith("-") else ""
-    if subcommand and not re.search(rf"(?m)^\s*{subcommand}\b", native):
+    known_to_users = re.search(rf"(?m)^\s*{subcommand}\b", native)
+    if subcommand and subcommand not in INTERNAL_COMMANDS and not known_to_users:
         return [f"no subcommand {subcommand}"]
     if subcommand == "submit":
         known = help_of(executable.path(), "submit", "--help") + help_of(*_HELP["spark-submit"])
         words = words[
             : next((n for n, word in enumerate(words) if word.endswith(".py")), len(words))
         ]
-    elif subcommand == "records" and len(words) > 1 and words[1].isalpha():
-        known = help_of(executable.path(), "records", words[1], "--help")
+    elif subcommand in ("records", "examples") and len(words) > 1 and words[1].isalpha():
+        known = help_of(executable.path(), subcommand, words[1], "--help")
     elif subcommand == "tensorboard":
         return []  # Its options are TensorBoard's.
     else:

@@ -78,7 +78,7 @@ def test_the_failure_has_sparks_reason_and_what_to_do(reason, said, advice):
 
 
 @pytest.mark.parametrize(
-    ("spark", "failed"),
+    ("context", "failed"),
     [
         (Spark(PREEMPTED), failed_with(step="run the program")),
         (Spark(PREEMPTED), failed_with(executor="driver")),
@@ -88,9 +88,9 @@ def test_the_failure_has_sparks_reason_and_what_to_do(reason, said, advice):
     ],
     ids=["another step", "on the driver", "unknown executor", "another master", "it lives"],
 )
-def test_what_spark_does_not_say_is_left_out(monkeypatch, spark, failed):
+def test_what_spark_does_not_say_is_left_out(monkeypatch, context, failed):
     monkeypatch.setattr(losses, "_PATIENCE_SECONDS", 0.3)
-    assert ExecutorLosses(spark).explained(failed) == failed
+    assert ExecutorLosses(context).explained(failed) == failed
 
 
 def says(events):
