@@ -115,7 +115,7 @@ class Ending:
         )
 
     def _await(self, condition: Callable[[], bool], seconds: float | None) -> bool:
-        doing = "finishing" if self._feeds else "running"
+        doing = "all rows fed" if self._feeds else "running"
         return self._coordinator.wait(
             condition, seconds, while_waiting=lambda: self._show_progress(doing)
         )

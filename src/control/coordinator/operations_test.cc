@@ -118,6 +118,7 @@ TEST_F(OperationsTest, TheDriverHearsWhoAsksForTheEnd) {
   const json event = WaitFor("stop_asked");
   EXPECT_EQ(event["by"], "alice@host-a");
   EXPECT_EQ(event["timeout_ms"], 1500);
+  EXPECT_THAT(Get("/v1/status"), HasSubstr(R"("stopped_by":"alice@host-a")"));
   Tell({{"type", "fail"}, {"node", -1}, {"step", "s"}, {"message", "m"}, {"traceback", ""}});
   ASSERT_FALSE(WaitFor("failed").is_null());
   EXPECT_THAT(Post("/v1/stop?by=alice"), HasSubstr("the cluster has failed"));

@@ -104,6 +104,7 @@ ClusterStatus StatusPages::StatusOfNow() const {
   ClusterStatus status = roster_->Snapshot(clock_.Now());
   record_->AddRates(status);
   status.progress = record_->ProgressOf(roster_->Views());
+  status.stopped_by = record_->stopped_by();
   return status;
 }
 

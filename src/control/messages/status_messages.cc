@@ -14,6 +14,7 @@ void Describe(F& f, M& m) {
   f.Required("metrics", m.metrics);
   f.Optional("rates", m.rates);
   f.Optional("progress", m.progress);
+  f.Optional("stopped_by", m.stopped_by);
   f.Optional("failure", m.failure);
 }
 

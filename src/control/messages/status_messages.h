@@ -26,6 +26,7 @@ struct ClusterStatus {
   std::map<std::string, std::map<std::string, double>> rates;
   /// How far the training has come.
   RunProgress progress;
+  std::string stopped_by;  ///< Who has ended it with `tfos stop`: "alice@host-a". Else empty.
   std::optional<Failure> failure;
 };
 

@@ -19,6 +19,7 @@ TEST(StatusMessagesTest, SaysNodesAndMetricsByNode) {
   status.metrics["1"] = {{"rows", std::int64_t{12}}, {"loss", 0.5}};
   status.rates["1"] = {{"rows", 2.5}};
   status.progress.epoch = 3;
+  status.stopped_by = "alice@host-a";
   const json written = json::parse(SerializeStatus(status));
   EXPECT_EQ(written["cluster_id"], "c");
   EXPECT_EQ(written["name"], "app");
@@ -29,6 +30,7 @@ TEST(StatusMessagesTest, SaysNodesAndMetricsByNode) {
   EXPECT_EQ(written["rates"], json({{"1", {{"rows", 2.5}}}}));
   EXPECT_EQ(written["progress"]["epoch"], 3);
   EXPECT_TRUE(written["progress"]["epochs"].is_null());
+  EXPECT_EQ(written["stopped_by"], "alice@host-a");
   EXPECT_TRUE(written["failure"].is_null());
 }
 

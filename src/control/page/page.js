@@ -39,13 +39,21 @@
     if (status.failure) return ["failed", "failed"];
     const states = new Set(status.nodes.map((node) => node.state));
     const only = (...names) => [...states].every((state) => names.includes(state));
-    if (only("done", "failed", "lost", "stopped")) return states.has("stopped") ? ["stopped", "stopped"] : ["finished", "done"];
+    const diverged = status.progress?.bad_loss;
+    const stopped = status.stopped_by || states.has("stopped");
+    if (only("done", "failed", "lost", "stopped")) {
+      const word = stopped ? "stopped" : "finished";
+      return diverged ? [`${word}, diverged`, "diverged"] : [word, stopped ? "stopped" : "done"];
+    }
+    if (status.stopped_by) return ["stopping", "draining"];
     // Once programs run, a node that has not come yet is a late one.
     if (states.delete("expected") && only("registered")) return ["forming", "registered"];
     if (only("registered", "starting")) return ["starting programs", "registered"];
-    if (only("draining", "done", "lost", "stopped")) return ["finishing", "draining"];
-    if (status.progress?.bad_loss) return ["running, diverged", "diverged"];
+    if (diverged) return ["running, diverged", "diverged"];
     if (status.progress?.silent) return ["running, no sign of life", "silent"];
+    // Nodes have their last rows, with which some train for long.
+    const isLeft = known(status.progress?.done) && status.progress.done < 1;
+    if (!isLeft && only("draining", "done", "lost", "stopped")) return ["finishing", "draining"];
     return ["running", "running"];
   }
 

@@ -163,7 +163,7 @@ class Reader(nbclient.NotebookClient):
         said = str(msg["content"].get("data", "")) + str(msg["content"].get("text", ""))
         if msg["msg_type"] in ("display_data", "update_display_data"):
             self.displayed.setdefault(cell_index, []).append(msg["msg_type"])
-        is_time = re.search(r">running</td><td>[1-9]", said) or "finishing |" in said
+        is_time = re.search(r">running</td><td>[1-9]", said) or "all rows fed |" in said
         if (
             "interrupt" in cell.metadata.get("tags", ())
             and is_time

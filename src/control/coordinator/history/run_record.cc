@@ -131,6 +131,7 @@ void RunRecord::Take(const CoordinatorEvent& event, Clock::TimePoint now) {
   } else if (const auto* ended = std::get_if<NodeFeedTerminated>(&event)) {
     events_.AddOfNode(Since(now), ended->node_id, "its program wants no more rows");
   } else if (const auto* stop = std::get_if<StopAsked>(&event)) {
+    stopped_by_ = stop->by;
     events_.Add(Since(now), kNoNode, fmt::format("{} asks for the cluster's end", stop->by));
   } else if (std::holds_alternative<Finished>(event)) {
     events_.Add(Since(now), kNoNode, "every node has ended");

@@ -67,6 +67,7 @@ class RunRecord {
     constexpr std::chrono::milliseconds kForANode{10};
     return std::clamp(kForANode * static_cast<std::int64_t>(nodes()), kLeast, kMost);
   }
+  const std::string& stopped_by() const { return stopped_by_; }
   /// Adds the rates of each of its nodes.
   void AddRates(ClusterStatus& status) const;
 
@@ -90,6 +91,7 @@ class RunRecord {
   RunProgress progress_;
   std::map<std::string, std::int64_t> epochs_fed_;  // by queue
   std::string stop_reason_;                         // what the driver last stopped all nodes for
+  std::string stopped_by_;                          // who has asked for the cluster's end
   /// Since when the loss of a node isn't a finite number.
   std::map<int, std::chrono::milliseconds> diverged_;
   std::set<int> silent_;

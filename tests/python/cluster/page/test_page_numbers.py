@@ -58,6 +58,10 @@ def test_a_training_that_has_diverged_does_not_look_healthy(small):
         assert row(driver, "chief:0")["State"] == "running"
         since = r"nan since 0:\d\d on worker:0; 0.25"
         wait_for(lambda: re.fullmatch(since, heading(driver, "loss")), "since when")
+        small.end(0)
+        small.end(1)
+        wait_for(lambda: text_of(driver, "#state") == "finished, diverged", "the badge of the end")
+        assert style(driver, "#state") == "badge diverged"
         assert complaints(driver) == []
 
 
