@@ -185,6 +185,7 @@
     nodes.show(status.nodes, past.activity.unit || "rows");
     drawCharts();
     drawLedger(past);
+    tfos.drawTimeline(byId("timeline"), past, status.nodes);
     drawEvents(past);
     document.body.dataset.looks = String(Number(document.body.dataset.looks || 0) + 1);
   }

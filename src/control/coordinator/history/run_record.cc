@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -111,12 +112,17 @@ void RunRecord::Take(const DriverMessage& message, Clock::TimePoint now) {
                       fmt::format("Spark takes its executor away: {}", leaving->reason));
   } else if (const auto* activity = std::get_if<Activity>(&message)) {
     activity_ = *activity;
+    phases_.Note(Since(now), PhaseLog::kDriver, "driver", activity->doing);
   }
 }
 
 void RunRecord::Take(const CoordinatorEvent& event, Clock::TimePoint now) {
   if (const auto* changed = std::get_if<NodeChanged>(&event)) {
-    events_.AddState(Since(now), changed->node);
+    const NodeInfo& node = changed->node;
+    events_.AddState(Since(now), node);
+    // Between two measurements. What is wrong with a node lasts until it is measured again.
+    const bool wrong = diverged_.contains(node.node_id) || silent_.contains(node.node_id);
+    if (!wrong || IsFinal(node.state)) NotePhase(node, NodeStateName(node.state), node.detail, now);
     if (IsFinal(changed->node.state)) history_.EndNode(changed->node.node_id);
     if (changed->node.state == NodeState::kRegistered) history_.BeginNode(changed->node.node_id);
   } else if (const auto* formed = std::get_if<ClusterFormed>(&event)) {
@@ -142,6 +148,7 @@ void RunRecord::Measure(const std::vector<NodeView>& nodes, Clock::TimePoint now
   progress_ = meter_.Measure(nodes, history_, activity_, Since(now));
   NoteBadLosses(nodes, now);
   NoteSilences(nodes, now);
+  NotePhases(nodes, now);
 }
 
 void RunRecord::NoteBadLosses(const std::vector<NodeView>& nodes, Clock::TimePoint now) {
@@ -165,6 +172,29 @@ void RunRecord::NoteSilences(const std::vector<NodeView>& nodes, Clock::TimePoin
       events_.AddOfNode(Since(now), id, "signs of life again");
     }
   }
+}
+
+void RunRecord::NotePhases(const std::vector<NodeView>& nodes, Clock::TimePoint now) {
+  for (const NodeView& node : nodes) {
+    const int id = node.info->node_id;
+    std::string_view state = NodeStateName(node.info->state);
+    if (!IsFinal(node.info->state) && diverged_.contains(id)) state = "diverged";
+    if (silent_.contains(id)) state = "silent";
+    NotePhase(*node.info, state, DoingOf(*node.info, *node.metrics), now);
+  }
+}
+
+void RunRecord::NotePhase(const NodeInfo& node, std::string_view state, std::string_view doing,
+                          Clock::TimePoint now) {
+  // How a node has ended is an event.
+  phases_.Note(Since(now), node.node_id, state, IsFinal(node.state) ? "" : doing);
+}
+
+std::string RunRecord::PhasesJson(const std::vector<int>& picked) const {
+  if (nodes() > History::kMostNodes) return phases_.Json(picked);
+  std::vector<int> all(nodes());
+  std::iota(all.begin(), all.end(), 0);
+  return phases_.Json(all);
 }
 
 void RunRecord::AddRates(ClusterStatus& status) const {
@@ -194,10 +224,10 @@ std::string RunRecord::DivergedJson() const {
 std::string RunRecord::Json(const HistoryQuery& query, Clock::TimePoint now) const {
   return fmt::format(
       R"({{"cluster_id":{},"started_ms":{},"now_ms":{},"ask_again_ms":{},"activity":{},)"
-      R"("diverged":{},"events":{},"events_count":{},"range":"{}",{}}})",
+      R"("diverged":{},"phases":{},"events":{},"events_count":{},"range":"{}",{}}})",
       WriteJsonLine(cluster_id_), started_ms_, Since(now).count(), ask_again().count(),
-      ActivityJson(), DivergedJson(), events_.Json(query.events_from), events_.changes(),
-      query.range == History::Range::kWhole ? "whole" : "recent",
+      ActivityJson(), DivergedJson(), PhasesJson(query.nodes), events_.Json(query.events_from),
+      events_.changes(), query.range == History::Range::kWhole ? "whole" : "recent",
       history_.Json(query.range, query.nodes));
 }
 

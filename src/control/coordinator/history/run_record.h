@@ -14,6 +14,7 @@
 #include "base/time/deadline.h"
 #include "control/coordinator/history/event_log.h"
 #include "control/coordinator/history/history.h"
+#include "control/coordinator/history/phases/phase_log.h"
 #include "control/coordinator/history/run_meter.h"
 #include "control/messages/driver_messages.h"
 #include "control/messages/parts/metrics.h"
@@ -80,12 +81,18 @@ class RunRecord {
   /// Says once of each node when its process gives no sign of life any more, and when it does
   /// again.
   void NoteSilences(const std::vector<NodeView>& nodes, Clock::TimePoint now);
+  /// After the losses and silences.
+  void NotePhases(const std::vector<NodeView>& nodes, Clock::TimePoint now);
+  void NotePhase(const NodeInfo& node, std::string_view state, std::string_view doing,
+                 Clock::TimePoint now);
+  std::string PhasesJson(const std::vector<int>& picked) const;
 
   const std::string cluster_id_;
   const Clock::TimePoint begun_;
   const std::int64_t started_ms_;  // by the wall's clock
   History history_;
   EventLog events_;
+  PhaseLog phases_;
   Activity activity_;
   RunMeter meter_;
   RunProgress progress_;

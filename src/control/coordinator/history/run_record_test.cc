@@ -72,6 +72,8 @@ TEST(RunRecordTest, TellsHowTheRunHasGone) {
   EXPECT_EQ(told["events_count"], 2);
   EXPECT_EQ(told["events"][0]["text"], "worker:0 running");
   EXPECT_EQ(told["events"][1]["text"], "epoch 3 of the queue 'input' was fed");
+  EXPECT_EQ(told["phases"], json::parse(R"({"-1":[[1500,"driver","feeding"]],
+                                            "1":[[1500,"running",""]]})"));
   EXPECT_THAT(told["times"], ElementsAre(1500));
   EXPECT_THAT(told["series"]["loss"]["nodes"]["1"], ElementsAre(0.5));
 }
@@ -95,6 +97,48 @@ TEST(RunRecordTest, ANodeThatHasEndedIsInNoMean) {
     const json told = json::parse(record.Json({}, clock.Now()));
     EXPECT_THAT(told["series"]["loss"]["mean"], ElementsAre(2.5, 2.5, 2.5, 0.5));
   }
+}
+
+TEST(RunRecordTest, PhasesSayWhatIsWrongWithANodeUntilItIsMeasuredAgain) {
+  ManualClock clock;
+  RunRecord record("c", 1, milliseconds(1000), clock.Now());
+  NodeInfo node;
+  node.node_id = 0;
+  const auto measure = [&](const Metrics& metrics) {
+    record.Measure({{&node, &metrics}}, clock.Now());
+    clock.Advance(milliseconds(1000));
+  };
+  const auto become = [&](NodeState state, std::string detail = "") {
+    node.state = state;
+    node.detail = std::move(detail);
+    record.Take(CoordinatorEvent(NodeChanged{node}), clock.Now());
+  };
+  become(NodeState::kStarting, "importing the program");
+  measure({});
+  become(NodeState::kRunning);
+  measure({{"loss", std::string("nan")}});
+  become(NodeState::kDraining, "no more rows");
+  measure({{"loss", 0.5}});
+  measure({{"seconds_without_answer", std::int64_t{3}}});
+  become(NodeState::kFailed, "a long text");
+  EXPECT_EQ(json::parse(record.Json({}, clock.Now()))["phases"]["0"],
+            json::parse(R"([[0,"starting","importing the program"],[1000,"running",""],
+                            [1000,"diverged",""],[2000,"draining","no more rows"],
+                            [3000,"silent","no more rows"],[4000,"failed",""]])"));
+}
+
+TEST(RunRecordTest, OfManyNodesThePhasesAreThoseOfTheChosen) {
+  ManualClock clock;
+  constexpr int kNodes = static_cast<int>(History::kMostNodes) + 1;
+  RunRecord record("c", kNodes, milliseconds(1000), clock.Now());
+  NodeInfo node;
+  for (node.node_id = 0; node.node_id < kNodes; ++node.node_id) {
+    record.Take(CoordinatorEvent(NodeChanged{node}), clock.Now());
+  }
+  EXPECT_TRUE(json::parse(record.Json({}, clock.Now()))["phases"].empty());
+  const json chosen = json::parse(record.Json({.nodes = {7}}, clock.Now()))["phases"];
+  EXPECT_EQ(chosen.size(), 1U);
+  EXPECT_TRUE(chosen.contains("7"));
 }
 
 TEST(RunRecordTest, ALossThatIsNoNumberIsAnEventOfItsNodeOnce) {
