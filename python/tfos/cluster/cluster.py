@@ -98,7 +98,15 @@ class Cluster:
         self._ending = Ending(
             self._coordinator, self._feed, self.input_mode == "spark", settings.stop_grace, show
         )
-        self._tab = ClusterTab(sc, self.cluster_id, self.page_url, self._coordinator, self.ledger)
+        self._tab = ClusterTab(
+            sc,
+            self.cluster_id,
+            self._addresses.page.base_url,
+            self._addresses.page_from_driver.base_url,
+            self._coordinator,
+            self.ledger,
+            lambda url: progress.say(f"page in Spark's UI | {self._addresses.page_at(url)}"),
+        )
         self._launcher = Launcher(self._jobs, self._coordinator, show)
         self._onlookers = Onlookers(self._coordinator.nodes, tracked)
         self._begun.set()
@@ -445,6 +453,7 @@ class Cluster:
         this is interrupted, or something in it fails."""
         with ExitStack() as at_last:  # What is named first is done last.
             at_last.callback(atexit.unregister, self._at_exit)
+            at_last.callback(self._tab.close)
             at_last.callback(self._coordinator.close, timeout=self._stop_grace + _CLOSE_SECONDS)
             if cancel:
                 at_last.callback(self._launcher.release_executors)
