@@ -13,9 +13,10 @@ logger = logging.getLogger(__name__)
 
 #: The jar's class that takes events of clients of Spark Connect.
 _EVENT_SOURCE = "tfos.internal.ui.ClusterEventSource"
-#: Where YARN tells Spark's UI the addresses of the proxy in front of it, separated by commas.
-_YARN_PROXY = (
-    "spark.org.apache.hadoop.yarn.server.webproxy.amfilter.AmIpFilter.param.PROXY_URI_BASES"
+#: Where Spark 4 and 3.5 keep the addresses of YARN's proxy in front of the UI, between commas.
+_YARN_PROXIES = (
+    "spark.org.apache.spark.deploy.yarn.AmIpFilter.param.PROXY_URI_BASES",
+    "spark.org.apache.hadoop.yarn.server.webproxy.amfilter.AmIpFilter.param.PROXY_URI_BASES",
 )
 
 
@@ -102,9 +103,10 @@ def ui_address(sc: Any) -> str:
     """Where a browser finds Spark's UI, without a slash at the end: the proxy in front of it, where
     Spark knows its address."""
     conf = sc._jsc.sc().conf()
-    # With two ResourceManagers there are two: the one that waits leads to the other.
-    if proxy := conf.get(_YARN_PROXY, "").partition(",")[0]:
-        return str(proxy).rstrip("/")
+    for key in _YARN_PROXIES:
+        # With two ResourceManagers there are two: the one that waits leads to the other.
+        if proxy := conf.get(key, "").partition(",")[0]:
+            return str(proxy).rstrip("/")
     front = conf.get("spark.ui.reverseProxyUrl", "")
     # It may also be a path alone, of a host that only browsers know.
     if conf.get("spark.ui.reverseProxy", "false") == "true" and front.startswith("http"):
