@@ -230,7 +230,10 @@ OLD_YARN = "spark.org.apache.hadoop.yarn.server.webproxy.amfilter.AmIpFilter.par
         ({}, "http://driver:4040"),
         ({YARN: "http://rm:8088/proxy/app_1"}, "http://rm:8088/proxy/app_1"),
         ({OLD_YARN: "http://rm:8088/proxy/app_1"}, "http://rm:8088/proxy/app_1"),
-        ({YARN: "http://a:8088/proxy/app_1,http://b:8088/proxy/app_1"}, "http://a:8088/proxy/app_1"),
+        (
+            {YARN: "http://a:8088/proxy/app_1,http://b:8088/proxy/app_1"},
+            "http://a:8088/proxy/app_1",
+        ),
         ({"spark.ui.reverseProxyUrl": "https://front/spark"}, "http://driver:4040"),
         ({"spark.ui.reverseProxy": "true"}, "http://driver:4040"),
         (

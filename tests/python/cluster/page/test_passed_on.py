@@ -100,7 +100,11 @@ def test_data_need_the_key_in_accept_or_as_a_bearer(ui, small, passed_on):
 
 
 def test_the_files_of_the_page_need_no_key(ui, passed_on):
-    for path, kind in (("", "text/html"), ("page/data.js", "text/javascript"), ("page/icon.svg", "image/svg+xml")):
+    for path, kind in (
+        ("", "text/html"),
+        ("page/data.js", "text/javascript"),
+        ("page/icon.svg", "image/svg+xml"),
+    ):
         status, fields, body = ui.ask(passed_on + path)
         assert status == 200 and body
         assert fields["Content-Type"].partition(";")[0] == kind
@@ -221,6 +225,16 @@ def test_the_page_in_a_browser(ui, small, passed_on):
         ui.close(small.cluster_id)
         told = "no cluster of this id runs in this application any more"
         wait_for(lambda: told in text_of(driver, "#notice"), "that nobody answers any more")
+
+
+def test_tensorboard_is_shown_on_the_direct_page_alone(ui, small, passed_on):
+    small.run(0, tensorboard={"pid": 3, "port": 6006})
+    wait_for(lambda: small.coordinator.nodes()[0].get("tensorboard"), "what the node says")
+    with browser() as driver:
+        for page, shown in ((f"{small.base_url}/", True), (ui.page(small.cluster_id), False)):
+            driver.get(f"{page}#key={small.read_key}")
+            wait_for_looks(driver)
+            assert driver.find_element(By.ID, "tensorboard").is_displayed() == shown
 
 
 def test_asks_for_the_key_where_the_link_has_none(ui, small, passed_on):
