@@ -167,6 +167,15 @@ def test_the_first_address_of_a_cluster_counts(ui, small, passed_on):
     assert ui.ask(f"{passed_on}v1/status", **accepted(small.read_key))[0] == 200
 
 
+@pytest.mark.parametrize(
+    "address", ["file:///etc/", "http://127.0.0.1:1/x/", "http://u@127.0.0.1:1/", "ftp://h/", "h:1/"]
+)
+def test_only_coordinators_have_pages(ui, address):
+    with pytest.raises(Exception, match="not the address of a coordinator"):
+        ui.open("other", address)
+    assert ui.ask(path_of("other"))[::2] == (404, UNKNOWN)
+
+
 def test_nothing_of_another_program_at_the_coordinators_port_is_shown(ui):
     class Stranger(http.server.BaseHTTPRequestHandler):
         def do_GET(self):

@@ -40,6 +40,7 @@ final class PassedOnPages implements WebHandler {
   /** Without any progress. */
   private static final int READ_MS = 30_000;
 
+  private static final Pattern ADDRESS = Pattern.compile("http://[0-9A-Za-z.:\\[\\]%_-]+/");
   private static final Pattern PATH = Pattern.compile(
       "/(?<id>[0-9A-Za-z]+)(?<page>/|/page/[a-z]+\\.(?:js|css|svg)|/v1/(?:status|history|report))");
   private static final Pattern QUERY = Pattern.compile("[0-9A-Za-z_=&,.-]{0,4096}");
@@ -60,8 +61,14 @@ final class PassedOnPages implements WebHandler {
   /** By the cluster's id: the coordinator's address. Guarded by itself. */
   private final Map<String, String> coordinators = new LinkedHashMap<>();
 
-  /** {@code address}: such as {@code http://10.0.0.5:41234/}. The first one of a cluster counts. */
+  /**
+   * {@code address}: such as {@code http://10.0.0.5:41234/}. The first one of a cluster counts. Throws
+   * IllegalArgumentException for anything else, such as a file.
+   */
   void open(String id, String address) {
+    if (!ADDRESS.matcher(address).matches()) {
+      throw new IllegalArgumentException("not the address of a coordinator: " + address);
+    }
     synchronized (coordinators) {
       coordinators.putIfAbsent(id, address);
       if (coordinators.size() > MOST_CLUSTERS) {
