@@ -168,7 +168,8 @@ def test_the_first_address_of_a_cluster_counts(ui, small, passed_on):
 
 
 @pytest.mark.parametrize(
-    "address", ["file:///etc/", "http://127.0.0.1:1/x/", "http://u@127.0.0.1:1/", "ftp://h/", "h:1/"]
+    "address",
+    ["file:///etc/", "http://127.0.0.1:1/x/", "http://u@127.0.0.1:1/", "ftp://h/", "h:1/"],
 )
 def test_only_coordinators_have_pages(ui, address):
     with pytest.raises(Exception, match="not the address of a coordinator"):
