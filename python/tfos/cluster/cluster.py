@@ -29,6 +29,7 @@ from tfos.cluster.training import plan_training, sources_of_training
 from tfos.cluster.view.addresses import Addresses
 from tfos.cluster.view.onlookers import Onlookers
 from tfos.cluster.view.report import Report
+from tfos.cluster.view.tab import tab_of
 from tfos.errors import BadInputError, ClusterStoppedError, ClusterTimeoutError
 from tfos.feed import frames
 from tfos.files import paths
@@ -37,7 +38,6 @@ from tfos.node_status import NodeStatus
 from tfos.spark import allocation
 from tfos.spark.connect import ConnectContext
 from tfos.spark.jobs import SparkJobs
-from tfos.spark.ui import ClusterTab
 
 #: For launch tasks to end by themselves, and for Spark to notice, when all agents have left.
 _LAUNCH_END_SECONDS = 5.0
@@ -98,7 +98,7 @@ class Cluster:
         self._ending = Ending(
             self._coordinator, self._feed, self.input_mode == "spark", settings.stop_grace, show
         )
-        self._tab = ClusterTab(sc, self.cluster_id, self.page_url, self._coordinator, self.ledger)
+        self._tab = tab_of(sc, self.cluster_id, self._addresses, coordinator, self.ledger, progress)
         self._launcher = Launcher(self._jobs, self._coordinator, show)
         self._onlookers = Onlookers(self._coordinator.nodes, tracked)
         self._begun.set()
@@ -445,6 +445,7 @@ class Cluster:
         this is interrupted, or something in it fails."""
         with ExitStack() as at_last:  # What is named first is done last.
             at_last.callback(atexit.unregister, self._at_exit)
+            at_last.callback(self._tab.close)
             at_last.callback(self._coordinator.close, timeout=self._stop_grace + _CLOSE_SECONDS)
             if cancel:
                 at_last.callback(self._launcher.release_executors)

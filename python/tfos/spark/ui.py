@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from tfos.spark import jar
-from tfos.spark.connect import ConnectContext
+from tfos.spark.ui_channel import UiChannel, channel_to
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +31,6 @@ _MOST_CHARACTERS = 4_000
 _MOST_LINES = 50
 #: For the last event, where Spark's JVM may be gone or busy.
 _LAST_POST_SECONDS = 10.0
-#: The jar's class that takes events of clients of Spark Connect.
-_EVENT_SOURCE = "tfos.internal.ui.ClusterEventSource"
 #: States of a node whose program runs.
 _RUNNING = frozenset({"running", "draining"})
 #: Over less, a rate says nothing.
@@ -62,83 +59,80 @@ class Watched(Protocol):
 
 
 class ClusterTab:
-    """Tells Spark how one cluster is, where the session has the jar and a UI or an event log.
+    """Tells Spark how one cluster is, where the session has the jar and a UI or an event log. Has
+    Spark's UI pass on the cluster's page.
 
-    Owner and lifetime: the driver's :class:`tfos.Cluster`, which ends it with ``finish``. Threads:
-    any, and one of its own, which alone calls Spark. Errors: none. Where Spark does not take it,
-    nothing is shown from then on: the training is worth more.
+    Owner and lifetime: the driver's :class:`tfos.Cluster`, which ends it with ``finish`` and then
+    ``close``. Threads: any, and one of its own, which alone calls Spark. Errors: none. Where Spark
+    does not take it, nothing is shown from then on: the training is worth more.
     """
 
     def __init__(
         self,
         sc: Any,
         cluster_id: str,
-        page_url: str,
+        page: str,
+        page_from_driver: str,
         cluster: Watched,
         ledger: Callable[[], Counts],
+        show_link: Callable[[str], None],
     ):
-        """``page_url``: its key stays here, as others may read event logs."""
+        """``page``: the page's address without its key, as others may read event logs.
+        ``page_from_driver``: the same, as the driver reaches it. ``show_link``: is told the address
+        at which Spark's UI passes the page on, without a key, if it does."""
         self._sc = sc
-        self._events = EventMaker(cluster_id, page_url.partition("#")[0], cluster, ledger)
+        self._id = cluster_id
+        self._page_from_driver = page_from_driver
+        self._show_link = show_link
+        self._events = EventMaker(cluster_id, page, cluster, ledger)
         self._ended = threading.Event()
+        self._told = threading.Event()  # of the end, or that nobody wants to know
+        self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tfos-spark-ui", daemon=True)
         self._thread.start()
 
     def finish(self) -> None:
         """The cluster has ended. Returns when Spark knows, or has taken too long."""
         self._ended.set()
-        self._thread.join(_LAST_POST_SECONDS)
+        self._told.wait(_LAST_POST_SECONDS)
+
+    def close(self) -> None:
+        """The coordinator has ended, after ``finish``. Until now, pages may have asked it how the
+        cluster has ended."""
+        self._closed.set()
+        if self._told.is_set():  # Nobody waits twice for a Spark that is busy.
+            self._thread.join(_LAST_POST_SECONDS)
 
     def _run(self) -> None:
-        """Body of the thread. The last look is the one at the end."""
+        """Body of the thread."""
         try:
-            connected = isinstance(self._sc, ConnectContext)
-            post = _post_on_server(self._sc) if connected else _post_here(self._sc)
-            pace = Pace()
-            over = False
-            while not over:
-                over = self._ended.is_set()
-                event = self._events.look(over)
-                text = json.dumps(event)
-                if (over or pace.is_due(event, len(text))) and not post(text):
-                    return
-                # To make an event costs something, too, and of a large cluster none is due sooner.
-                self._ended.wait(max(_LOOK_SECONDS, len(text) / _BYTES_PER_SECOND_OF_CHANGES))
+            channel = channel_to(self._sc, self._id, self._page_from_driver)
+            if channel is None:
+                return
+            if link := channel.open():
+                self._show_link(link)
+            if self._post_all(channel):
+                self._told.set()
+                self._closed.wait()
+                channel.close()
         except Exception as error:  # a thread's boundary, and the training is worth more
             logger.info("Spark's UI does not show the cluster any more: %s", error)
+        finally:
+            self._told.set()
 
-
-#: Posts the text of an event, and says whether anybody sees events.
-Post = Callable[[str], bool]
-
-
-def _post_here(sc: Any) -> Post:
-    """To the JVM of this process's SparkContext."""
-    from py4j.java_gateway import JavaClass
-
-    if jar.why_unloadable(sc):
-        return lambda text: False
-    events = sc._jvm.tfos.internal.ui.ClusterEvents
-    # It is none with no jar, or one of an older tfos.
-    if not isinstance(events, JavaClass) or not events.attach(sc._jsc.sc()):
-        return lambda text: False
-
-    def post(text: str) -> bool:
-        events.post(sc._jsc.sc(), text)
+    def _post_all(self, channel: UiChannel) -> bool:
+        """Posts events up to the one of the last look, at the end. False where nobody sees them."""
+        pace = Pace()
+        over = False
+        while not over:
+            over = self._ended.is_set()
+            event = self._events.look(over)
+            text = json.dumps(event)
+            if (over or pace.is_due(event, len(text))) and not channel.post(text):
+                return False
+            # To make an event costs something, too, and of a large cluster none is due sooner.
+            self._ended.wait(max(_LOOK_SECONDS, len(text) / _BYTES_PER_SECOND_OF_CHANGES))
         return True
-
-    return post
-
-
-def _post_on_server(context: ConnectContext) -> Post:
-    """To Spark's server, where the jar has a data source for this. Its schema is asked for, which
-    takes no task slot. Spark's own error when the server has no jar, or an older one."""
-
-    def post(text: str) -> bool:
-        source = context.session.read.format(_EVENT_SOURCE).option("cluster", text)
-        return source.load().columns == ["seen"]
-
-    return post
 
 
 class Pace:

@@ -9,20 +9,25 @@ const tfos = {};
   const MOST_WAIT_MS = 15000;
   const MOST_EVENTS = 2000;
 
+  /** Whether Spark's UI passes the page on (PassedOnPages.java). */
+  tfos.isPassedOn = /\/TensorFlow\/page\/[0-9A-Za-z]+\/$/.test(location.pathname);
+
   /** The key that the link brought behind its `#`, where no server and no log sees it. It leaves the
-   *  line of addresses, and stays for as long as the tab. */
+   *  line of addresses, and stays for as long as the tab. Behind YARN's proxy, the pages of all
+   *  applications share the tab's storage, so there the key stays with this entry of the history. */
   function takeKey() {
     const name = `tfos-key ${location.pathname}`;
     const given = new URLSearchParams(location.hash.slice(1)).get("key");
     if (given !== null) {
-      sessionStorage.setItem(name, given);
-      history.replaceState(null, "", location.pathname + location.search);
+      if (!tfos.isPassedOn) sessionStorage.setItem(name, given);
+      history.replaceState(tfos.isPassedOn ? {key: given} : null, "", location.pathname + location.search);
     }
-    return sessionStorage.getItem(name) || "";
+    return (tfos.isPassedOn ? history.state?.key : sessionStorage.getItem(name)) || "";
   }
 
   class Refused extends Error {}
   tfos.Refused = Refused;
+  tfos.GONE = "the coordinator does not answer";
 
   /** What a report holds; null on a page that is served. */
   tfos.recorded = () => {
@@ -49,7 +54,7 @@ const tfos = {};
       this.name = [...crypto.getRandomValues(new Uint8Array(8))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
       document.addEventListener("visibilitychange", () => this.lookSoon());
       window.addEventListener("hashchange", () => {
-        this.key = takeKey();
+        this.key = takeKey() || this.key;
         this.lookSoon();
       });
     }
@@ -60,11 +65,19 @@ const tfos = {};
 
     async get(path) {
       // Without a key: a proxy that adds it may stand in between.
-      const headers = this.key ? {Authorization: `Bearer ${this.key}`} : {};
+      const headers = this.key ? this.headersWithKey() : {};
       const answer = await fetch(path, {headers, cache: "no-store", credentials: "same-origin"});
       if (answer.status === 401 || answer.status === 403) throw new Refused(`${answer.status}`);
-      if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
-      return answer;
+      if (answer.ok) return answer;
+      const text = (await answer.text()).trim();
+      if (!tfos.isPassedOn) throw new Error(`${path}: ${answer.status} ${text}`);
+      // Spark's UI says in words what is wrong, and the proxies in front of it with pages of theirs.
+      throw new Error(answer.headers.get("Content-Type")?.startsWith("text/plain") ? text : tfos.GONE);
+    }
+
+    headersWithKey() {
+      // Proxies in front of Spark's UI drop `Authorization`, or want their own password there.
+      return tfos.isPassedOn ? {Accept: `*/*;tfos-key=${this.key}`} : {Authorization: `Bearer ${this.key}`};
     }
 
     lookSoon() {

@@ -72,8 +72,10 @@
     const started = new Date(past.started_ms);
     byId("elapsed").textContent = `${tfos.duration(past.now_ms)} since ${tfos.dateAndClock(started)}`;
     const board = status.nodes.find((node) => node.tensorboard);
-    byId("tensorboard").hidden = !board || !live;
-    if (board && live) byId("tensorboard").href = `tensorboard/${live.key ? `?key=${live.key}` : ""}`;
+    // Its way in has the key in the address, and needs cookies: proxies log the one and drop the others.
+    const showsBoard = board && live && !tfos.isPassedOn;
+    byId("tensorboard").hidden = !showsBoard;
+    if (showsBoard) byId("tensorboard").href = `tensorboard/${live.key ? `?key=${live.key}` : ""}`;
   }
 
   /** How far the training is: the same words as the driver's progress line has. */
@@ -205,7 +207,8 @@
       byId("key").focus();
       return;
     }
-    const why = error instanceof TypeError ? "the coordinator does not answer" : error.message;
+    // A proxy may answer with a page of its own, which is no JSON.
+    const why = error instanceof TypeError || error instanceof SyntaxError ? tfos.GONE : error.message;
     const ended = latest && (latest.status.failure || latest.status.nodes.every(tfos.hasEnded));
     if (latest && !ended) drawState("unknown", "unknown", latest.status.cluster_id);
     say(latest

@@ -8,7 +8,9 @@ import types
 
 import pytest
 
+from tfos.spark import ui
 from tfos.spark.ui import ClusterTab, EventMaker, Pace
+from tfos.spark.ui_channel import ui_address
 
 KEY = "0" * 64
 
@@ -172,5 +174,83 @@ def test_a_spark_that_takes_no_events_costs_the_cluster_nothing(cluster, caplog)
             raise ConnectionError("the JVM is gone")
 
     with caplog.at_level(logging.INFO, "tfos.spark.ui"):
-        ClusterTab(GoneContext(), "abc", f"http://h:1/#key={KEY}", cluster, cluster.ledger).finish()
+        tab = tab_of(GoneContext(), cluster)
+        tab.finish()
+        tab.close()
     assert "does not show the cluster any more: the JVM is gone" in caplog.text
+
+
+def tab_of(sc, cluster, show_link=None):
+    return ClusterTab(
+        sc, "abc", "http://h:1/", "http://127.0.0.1:1/", cluster, cluster.ledger, show_link or print
+    )
+
+
+class Channel:
+    """Takes events, and notes what it is asked for."""
+
+    def __init__(self, link):
+        self.link = link
+        self.asked = []
+
+    def open(self):
+        self.asked.append("open")
+        return self.link
+
+    def post(self, text):
+        self.asked.append(json.loads(text)["state"])
+        return True
+
+    def close(self):
+        self.asked.append("close")
+
+
+@pytest.mark.parametrize("link", ["", "http://proxy/TensorFlow/page/abc/"])
+def test_the_page_is_passed_on_from_the_first_event_until_after_the_last(
+    cluster, monkeypatch, link
+):
+    channel, links = Channel(link), []
+    monkeypatch.setattr(ui, "channel_to", lambda *_of: channel)
+    tab = tab_of(None, cluster, links.append)
+    tab.finish()
+    # Between the two, pages ask the coordinator how the cluster has ended.
+    assert channel.asked[0] == "open" and channel.asked[-1] == "ended"
+    assert links == [link] * bool(link)
+    tab.close()
+    assert channel.asked[-1] == "close"
+
+
+YARN = "spark.org.apache.spark.deploy.yarn.AmIpFilter.param.PROXY_URI_BASES"
+OLD_YARN = "spark.org.apache.hadoop.yarn.server.webproxy.amfilter.AmIpFilter.param.PROXY_URI_BASES"
+
+
+@pytest.mark.parametrize(
+    ("conf", "address"),
+    [
+        ({}, "http://driver:4040"),
+        ({YARN: "http://rm:8088/proxy/app_1"}, "http://rm:8088/proxy/app_1"),
+        ({OLD_YARN: "http://rm:8088/proxy/app_1"}, "http://rm:8088/proxy/app_1"),
+        (
+            {YARN: "http://a:8088/proxy/app_1,http://b:8088/proxy/app_1"},
+            "http://a:8088/proxy/app_1",
+        ),
+        ({"spark.ui.reverseProxyUrl": "https://front/spark"}, "http://driver:4040"),
+        ({"spark.ui.reverseProxy": "true"}, "http://driver:4040"),
+        (
+            {"spark.ui.reverseProxy": "true", "spark.ui.reverseProxyUrl": "https://front/spark/"},
+            "https://front/spark/proxy/app_1",
+        ),
+        (
+            {"spark.ui.reverseProxy": "true", "spark.ui.reverseProxyUrl": "/spark"},
+            "http://driver:4040",
+        ),
+    ],
+)
+def test_the_address_of_sparks_ui_is_that_of_the_proxy_in_front_of_it(conf, address):
+    spark = types.SimpleNamespace(conf=lambda: conf)
+    context = types.SimpleNamespace(
+        _jsc=types.SimpleNamespace(sc=lambda: spark),
+        applicationId="app_1",
+        uiWebUrl="http://driver:4040",
+    )
+    assert ui_address(context) == address

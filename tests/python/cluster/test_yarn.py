@@ -17,7 +17,10 @@ import yarn_cluster
 from support.driver_process import DRIVE, PROGRAMS
 from support.environments import tiny_environment
 from support.files.webhdfs import WebHdfs
+from support.page.browsers import browser, complaints
 from support.page.history_server import fetch
+from support.page.passed_on import said_link, status_of
+from support.page.shown import charts, row
 from support.places import ROOT, RUN_VARIABLE, SCRIPTS
 from support.urgent_application import kill_application, urgent_application
 from support.waiting import wait_for
@@ -118,6 +121,12 @@ def results(yarn, application):
     ]
 
 
+def said(yarn, application):
+    """All that the containers of the application have written."""
+    files = (yarn.directory / "containers").glob(f"{application['id']}/*/std*")
+    return "".join(path.read_text() for path in files)
+
+
 def test_client_mode_trains_with_the_hosts_python(yarn, submit, tmp_path, leftovers):
     program = ROOT / "examples" / "quickstart.py"
     process = submit("--no-env", program, "--rows", "400")
@@ -169,7 +178,7 @@ def test_a_killed_application_leaves_no_process(yarn, submit, leftovers):
     wait_for(lambda: not processes_of(application), "its processes to end")
 
 
-def test_the_tab_of_sparks_ui_is_there_behind_yarns_proxy(yarn, submit, leftovers):
+def test_the_tab_and_the_page_in_sparks_ui_are_there_behind_yarns_proxy(yarn, submit, leftovers):
     options = ["spark.ui.enabled=true", "spark.ui.port=0", f"spark.jars={tfos.jar_path()}"]
     application = running_application(
         yarn, submit, *(word for option in options for word in ("--conf", option))
@@ -179,6 +188,20 @@ def test_the_tab_of_sparks_ui_is_there_behind_yarns_proxy(yarn, submit, leftover
         page = fetch(proxied)
         assert all(f"<td>worker:{index}</td>" in page for index in range(2)), page
         assert f'href="/proxy/{application["id"]}/TensorFlow' in page, "the way back leads past it"
+        (cluster,) = re.findall(r'href="page/([0-9a-f]+)/"', page)
+        link = wait_for(lambda: said_link(said(yarn, application), cluster), "the driver's link")
+        below, _, key = link.partition("#key=")
+        # YARN calls this host by its name.
+        address = f"{proxied}page/{cluster}/"
+        assert re.sub("//.*?:", "//127.0.0.1:", below) == address
+        assert status_of(f"{address}v1/status", key) == 200
+        for wrong in ("", "0" * 64):
+            assert status_of(f"{address}v1/status", wrong) == 401
+        with browser() as driver:
+            driver.get(f"{address}#key={key}")
+            wait_for(lambda: row(driver, "worker:1"), "the nodes")
+            wait_for(lambda: charts(driver), "curves")
+            assert complaints(driver) == []
     finally:
         kill(yarn, application)
     wait_for(lambda: not processes_of(application), "its processes to end")

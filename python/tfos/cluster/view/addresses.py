@@ -52,6 +52,10 @@ class Addresses:
         """The same, for the driver itself."""
         return PageLink.of(self.from_driver, self.port, self._key("read"))
 
+    def page_at(self, base_url: str) -> PageLink:
+        """The same, where somebody else passes it on."""
+        return PageLink(base_url, self._key("read"))
+
     @property
     def tensorboard(self) -> str:
         """TensorBoard, as the coordinator shows it."""

@@ -1,4 +1,5 @@
-"""The tab "TensorFlow" of the UI of Spark Connect's server, which a client posts to."""
+"""The tab "TensorFlow" of the UI of Spark Connect's server, which a client posts to, and the page that
+this UI passes on."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import pytest
 import tfos
 from connect_server import ConnectServer
 from support.page.history_server import fetch
+from support.page.passed_on import status_of
 from support.places import IMPORT_PATHS, SCRIPTS, TESTS
 from support.waiting import wait_for
 
@@ -29,7 +31,8 @@ def ui_port(server):
 
 @pytest.fixture(scope="module")
 def seen(standalone_cluster, tmp_path_factory):
-    """The tab after a client has trained and ended, and the events in the server's log of them."""
+    """The tab after a client has trained and ended, the events in the server's log of them, and what
+    a visitor of the cluster's page gets: while it runs with the key and without, and afterwards."""
     directory = tmp_path_factory.mktemp("connect")
     (directory / "events").mkdir()
     (directory / "client").mkdir()
@@ -44,32 +47,49 @@ def seen(standalone_cluster, tmp_path_factory):
     }
     with ConnectServer(standalone_cluster.url, directory, conf, IMPORT_PATHS) as server:
         command = [sys.executable, str(SCRIPTS / "connect_driver.py"), server.url]
-        done = subprocess.run(
-            [*command, str(directory / "client"), "train"],
-            env={**os.environ, "PYTHONPATH": str(TESTS)},
-            capture_output=True,
-            text=True,
-            timeout=BOUND_SECONDS,
-        )
-        assert done.returncode == 0, done.stderr[-4000:]
-        assert "result" in json.loads((directory / "client/train.json").read_text()), done.stderr
         port = wait_for(lambda: ui_port(server), server.daemon.log)
+        with open(directory / "log", "w+") as log:
+            client = subprocess.Popen(
+                [*command, str(directory / "client"), "train_once_looked_at"],
+                env={**os.environ, "PYTHONPATH": str(TESTS)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+            line = next((line for line in client.stdout if line.startswith("page ")), None)
+            assert line, (directory / "log").read_text()[-4000:]
+            page = json.loads(line.removeprefix("page "))
+            data = f"http://127.0.0.1:{port}/TensorFlow/page/{page['cluster']}/v1/status"
+            key = page["url"].partition("#key=")[2]
+            wait_for(lambda: status_of(data, "") != 404, "the page to be passed on")
+            visits = [status_of(data, key), status_of(data, "")]
+            client.communicate("looked\n", timeout=BOUND_SECONDS)
+        said = (directory / "log").read_text()[-4000:]
+        assert client.returncode == 0, said
+        result = json.loads((directory / "client/train_once_looked_at.json").read_text())
+        assert result == {"result": None}, said
+        visits.append(status_of(data, key))
         tab = fetch(f"http://127.0.0.1:{port}/TensorFlow/")
     (log,) = (directory / "events").iterdir()
     events = [json.loads(line) for line in log.read_text().splitlines() if EVENT in line]
-    return tab, [event["cluster"] for event in events]
+    return tab, [event["cluster"] for event in events], visits
 
 
 def test_the_servers_tab_shows_the_cluster_of_a_client(seen):
-    tab, events = seen
+    tab, events, _ = seen
     assert events[-1]["id"] in tab
     assert "<td>worker:0</td>" in tab and "<td>worker:1</td>" in tab
     assert "<strong>State:</strong> ended" in tab
 
 
 def test_the_servers_event_log_has_the_cluster_to_its_end(seen):
-    _, events = seen
+    _, events, _ = seen
     assert [event["state"] for event in (events[0], events[-1])] == ["starting", "ended"]
     assert {event["id"] for event in events} == {events[0]["id"]}
     assert [node["state"] for node in events[-1]["nodes"]] == ["done", "done"]
     assert "key=" not in json.dumps(events)
+
+
+def test_the_servers_ui_passes_the_page_on_until_the_cluster_ends(seen):
+    assert seen[2] == [200, 401, 404]

@@ -1,4 +1,5 @@
-"""The tab "TensorFlow" behind the proxy of a standalone Master (`spark.ui.reverseProxy`)."""
+"""The tab "TensorFlow" and the page of a cluster, as Spark's UI passes it on, behind the proxy of a
+standalone Master (`spark.ui.reverseProxy`)."""
 
 from __future__ import annotations
 
@@ -15,8 +16,12 @@ import pytest
 
 import spark_cluster
 import tfos
+from support.page.browsers import browser, complaints
 from support.page.history_server import fetch
+from support.page.passed_on import said_link, status_of
 from support.page.path_proxy import PathProxy
+from support.page.shown import charts, row
+from support.waiting import wait_for
 
 BOUND_SECONDS = 300
 SPARK_SUBMIT = pathlib.Path(sys.executable).parent / "spark-submit"
@@ -30,7 +35,9 @@ from pyspark.sql import SparkSession
 import tfos
 
 def stay(ctx):
-    time.sleep(3600)
+    for step in range(3600):
+        ctx.report(step=7, loss=0.5)
+        time.sleep(1)
 
 spark = SparkSession.builder.getOrCreate()
 with tfos.run(spark, lambda ctx: None, nodes=1, input_mode="tensorflow") as ended:
@@ -42,7 +49,8 @@ with tfos.run(spark, stay, nodes=2, input_mode="tensorflow") as running:
 
 @contextlib.contextmanager
 def two_clusters(master, conf, directory):
-    """Runs the program; the ids of the cluster that has ended and of the one that runs."""
+    """Runs the program; the ids of the cluster that has ended and of the one that runs, and what the
+    driver has said."""
     (directory / "program.py").write_text(PROGRAM)
     options = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
     with open(directory / "log", "w+") as log:
@@ -55,17 +63,22 @@ def two_clusters(master, conf, directory):
         )
         try:
             # Spark puts a program's standard error, where the progress is, into the output, too.
-            lines = (line for line in driver.stdout if line.startswith("clusters "))
-            line = next(lines, None)
-            assert line, (directory / "log").read_text()[-6000:]
-            yield line.split()[1:]
+            said, ids = "", []
+            # A thread of the driver says the link of each cluster.
+            while not (ids and said.count("page in Spark's UI |") == 2):
+                line = driver.stdout.readline()
+                assert line, said + (directory / "log").read_text()[-6000:]
+                said += line
+                if line.startswith("clusters "):
+                    ids = line.split()[1:]
+            yield (*ids, said)
         finally:
             driver.terminate()
             driver.wait(BOUND_SECONDS)
 
 
 @pytest.mark.parametrize("has_front", [False, True], ids=["by itself", "behind another proxy"])
-def test_the_tab_and_its_links(tmp_path, has_front, leftovers):
+def test_the_tab_its_links_and_the_page(tmp_path, has_front, leftovers):
     proxy = {"spark.ui.reverseProxy": "true"}
     with contextlib.ExitStack() as stack:
         if has_front:
@@ -85,7 +98,7 @@ def test_the_tab_and_its_links(tmp_path, has_front, leftovers):
             "spark.jars": tfos.jar_path(),
             "spark.executor.memory": "512m",
         }
-        ended, running = stack.enter_context(two_clusters(cluster.url, conf, tmp_path))
+        ended, running, said = stack.enter_context(two_clusters(cluster.url, conf, tmp_path))
         (application,) = json.loads(fetch(f"{base}json/"))["activeapps"]
         ours = f"proxy/{application['id']}"
         assert f'href="{prefix}{ours}"' in fetch(base), "the Master's page has a link to the UI"
@@ -98,10 +111,12 @@ def test_the_tab_and_its_links(tmp_path, has_front, leftovers):
         assert f"<h4>Cluster {running}</h4>" in tab
 
         links = set(re.findall(r'(?:href|src)="([^"]+)"', tab))
-        (page,) = (link for link in links if re.fullmatch(r"http://[^/]+/", link))
-        # The page of a cluster is not behind the proxy: the link leads to the driver's host.
-        assert "<title>tfos" in fetch(page)
-        addresses = {urllib.parse.urljoin(address, link) for link in links - {page}}
+        # One link leads to the driver's host, for those who reach it.
+        (direct,) = (link for link in links if re.fullmatch(r"http://[^/]+/", link))
+        assert "<title>tfos" in fetch(direct)
+        addresses = {urllib.parse.urljoin(address, link) for link in links - {direct}}
+        page = f"{address}page/{running}/"
+        assert page in addresses
         assert f"{address}?id={ended}" in addresses
         assert f"<h4>Cluster {ended}</h4>" in fetch(f"{address}?id={ended}")
         for found in addresses:
@@ -109,3 +124,17 @@ def test_the_tab_and_its_links(tmp_path, has_front, leftovers):
             # Spark redirects its first page, and now and then loses a part of the address.
             if not found.endswith((".png", f"{ours}/")):
                 assert fetch(found)
+
+        link = said_link(said, running)
+        # Without the setting, a driver does not know where the Master's pages are.
+        assert link.startswith(page) if has_front else f"/TensorFlow/page/{running}/" in link
+        key = link.partition("#key=")[2]
+        assert status_of(f"{page}v1/status", key) == 200
+        assert status_of(f"{page}v1/status", "") == status_of(f"{page}v1/status", "0" * 64) == 401
+        assert status_of(f"{address}page/{ended}/v1/status", key) == 404
+        with browser() as driver:
+            driver.get(f"{page}#key={key}")
+            wait_for(lambda: charts(driver), "curves")
+            for index in range(2):
+                assert row(driver, f"worker:{index}")["Step"] == "7"
+            assert complaints(driver) == []

@@ -12,7 +12,8 @@ from support.waiting import BOUND_SECONDS
 
 
 class PathProxy:
-    """Shows ``target``, which may be set later, below a path; to be used as a context manager.
+    """Shows ``target``, which may be set later, below a path; to be used as a context manager. Of a
+    request's fields, it passes on ``Accept`` alone, nearly as YARN's does.
 
     path: begins and ends with a slash.
     headers: what it adds to each request.
@@ -46,7 +47,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return
         request = urllib.request.Request(
             f"{self.proxy.target}/{self.path.removeprefix(self.path_here)}",
-            headers=self.proxy.headers,
+            headers={"Accept": self.headers.get("Accept", "*/*"), **self.proxy.headers},
         )
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:

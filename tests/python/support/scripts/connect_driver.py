@@ -84,6 +84,16 @@ def train(spark, directory):
     }
 
 
+def train_once_looked_at(spark, directory):
+    """The test looks at the cluster's page, and then says so."""
+    arguments = {"dir": str(directory), "batch": 100}
+    with tfos.run(spark, programs.collect_rows, nodes=2, args=arguments) as cluster:
+        say("page", url=cluster.page_url, cluster=cluster.cluster_id)
+        sys.stdin.readline()
+        cluster.train(frame(spark))
+    return cluster.ledger().complaint()
+
+
 def shuffled_with_validation(spark, directory):
     arguments = {"dir": str(directory), "batch": 100, "queues": ["input", "validation"]}
     arguments |= {"passes": 3, "remainder": "drop"}

@@ -10,12 +10,15 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import tfos.internal.base.Json;
 
 /**
  * How a client of Spark Connect, which has no JVM of its own to call, posts the events of its
  * clusters: it asks Spark's server for the schema of a source of this class. The option {@code
- * cluster} holds the event, as {@link ClusterEvents#post} takes it. The schema has a column, {@code
- * seen} or {@code unseen}: whether anybody sees events. Nobody reads rows from it.
+ * cluster} holds the event, as {@link ClusterEvents#post} takes it, and the option {@code coordinator} where
+ * the cluster's page is. The option {@code ended} holds the id of a cluster whose coordinator is gone.
+ * The schema has a column, {@code seen} or {@code unseen}: whether anybody sees events. Nobody reads
+ * rows from it.
  *
  * <p>Clients name this class, so it stays. Owner: Spark, for a query. Threads: any.
  */
@@ -27,8 +30,15 @@ public final class ClusterEventSource implements TableProvider {
   public StructType inferSchema(CaseInsensitiveStringMap options) {
     SparkContext spark = SparkContext.getOrCreate(); // The server's, which runs already.
     boolean seen = ClusterEvents.attach(spark);
-    if (seen) {
-      ClusterEvents.post(spark, options.get("cluster"));
+    if (seen && options.containsKey("ended")) {
+      ClusterEvents.close(spark, options.get("ended"));
+    } else if (seen) {
+      String cluster = options.get("cluster");
+      ClusterEvents.post(spark, cluster);
+      if (options.containsKey("coordinator")) {
+        String id = Json.parse(cluster).path("id").asText();
+        ClusterEvents.open(spark, id, options.get("coordinator"));
+      }
     }
     return new StructType().add(seen ? "seen" : "unseen", "boolean");
   }

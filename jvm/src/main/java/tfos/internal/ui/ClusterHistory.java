@@ -33,7 +33,7 @@ public final class ClusterHistory implements HistoryPlugin {
   public void setupUI(SparkUI ui) {
     try {
       if (ui.store().store().count(ClusterRecord.class) > 0) {
-        ui.attachTab(new ClusterTab(ui, false));
+        ui.attachTab(new ClusterTab(ui, id -> false, false));
       }
     } catch (Exception | LinkageError error) {
       LOGGER.warn("this application has no tab TensorFlow: {}", error.toString());

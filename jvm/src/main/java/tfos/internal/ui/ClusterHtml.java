@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import tfos.internal.base.Json;
 
@@ -30,16 +31,18 @@ final class ClusterHtml {
 
   /**
    * {@code asked}: the cluster whose nodes are wanted; the latest, where it is null or not known.
-   * {@code live}: whether the application runs in this process.
+   * {@code isPassedOn}: whether this UI passes on the page of the cluster with this id. {@code live}:
+   * whether the application runs in this process.
    */
-  static String page(List<ClusterRecord> records, String asked, boolean live) {
+  static String page(
+      List<ClusterRecord> records, String asked, Predicate<String> isPassedOn, boolean live) {
     if (records.isEmpty()) {
       return "<p>No cluster has started yet.</p>";
     }
     ClusterRecord shown = records.stream().filter(record -> record.id.equals(asked)).findFirst()
         .orElse(records.get(0));
     String others = records.size() == 1 ? "" : overview(records, live);
-    return others + one(Json.parse(shown.cluster), live);
+    return others + one(Json.parse(shown.cluster), isPassedOn.test(shown.id), live);
   }
 
   private static String overview(List<ClusterRecord> records, boolean live) {
@@ -59,7 +62,7 @@ final class ClusterHtml {
     return html.append("</tbody></table>").toString();
   }
 
-  private static String one(JsonNode cluster, boolean live) {
+  private static String one(JsonNode cluster, boolean isPassedOn, boolean live) {
     JsonNode progress = cluster.path("progress");
     StringBuilder html = new StringBuilder();
     html.append("<h4>Cluster ").append(Html.text(cluster.path("id"))).append("</h4>")
@@ -74,7 +77,7 @@ final class ClusterHtml {
         .append(item("Loss", Html.number(progress.path("loss"))))
         .append(item("Rows", ledger(cluster.path("ledger"))))
         .append(item("Nodes", states(cluster.path("nodes"))))
-        .append(live && !hasEnded(cluster) ? item("Live page", link(cluster.path("page"))) : "")
+        .append(live && !hasEnded(cluster) ? item("Live page", links(cluster, isPassedOn)) : "")
         .append("</ul>")
         .append(bar(progress.path("done")))
         .append(failure(cluster.path("failure")))
@@ -115,13 +118,20 @@ final class ClusterHtml {
   }
 
   /** Without the key, which Spark's UI and its event logs never have. */
-  private static String link(JsonNode page) {
-    String address = page.asText();
+  private static String links(JsonNode cluster, boolean isPassedOn) {
+    String address = cluster.path("page").asText();
     if (!address.startsWith("http://") && !address.startsWith("https://")) {
       return "";
     }
-    return "<a href=\"" + Html.escaped(address) + "\">" + Html.escaped(address)
-        + "</a> (it asks for the key, which is in the link that the driver has printed)";
+    String direct = link(address, address);
+    // Relative, so that it leads through the same proxies as this page.
+    String below = ClusterTab.PAGES + "/" + cluster.path("id").asText() + "/";
+    return (isPassedOn ? link(below, "in Spark's UI") + ", or at " + direct : direct)
+        + " (it asks for the key, which is in the link that the driver has printed)";
+  }
+
+  private static String link(String address, String title) {
+    return "<a href=\"" + Html.escaped(address) + "\">" + Html.escaped(title) + "</a>";
   }
 
   private static String bar(JsonNode done) {

@@ -1,6 +1,7 @@
 package tfos.internal.ui;
 
 import java.util.List;
+import java.util.function.Predicate;
 import java.util.function.UnaryOperator;
 import org.apache.spark.ui.SparkUI;
 import org.apache.spark.ui.SparkUITab;
@@ -15,21 +16,29 @@ import tfos.internal.spark.HtmlPage;
  */
 final class ClusterTab extends SparkUITab {
   /** Its address below the application's, too. */
-  private static final String NAME = "TensorFlow";
+  static final String NAME = "TensorFlow";
 
-  /** {@code live}: whether the application runs in this process. */
-  ClusterTab(SparkUI ui, boolean live) {
+  /** Where the UI passes on the pages of clusters, below the tab. */
+  static final String PAGES = "page";
+
+  /**
+   * {@code isPassedOn}: whether this UI passes on the page of the cluster with this id. {@code live}:
+   * whether the application runs in this process.
+   */
+  ClusterTab(SparkUI ui, Predicate<String> isPassedOn, boolean live) {
     super(ui, NAME);
-    attachPage(new ClusterPage(this, ui.store().store(), live));
+    attachPage(new ClusterPage(this, ui.store().store(), isPassedOn, live));
   }
 
   private static final class ClusterPage extends HtmlPage {
     private final KVStore store;
+    private final Predicate<String> isPassedOn;
     private final boolean live;
 
-    ClusterPage(ClusterTab tab, KVStore store, boolean live) {
+    ClusterPage(ClusterTab tab, KVStore store, Predicate<String> isPassedOn, boolean live) {
       super(tab, NAME);
       this.store = store;
+      this.isPassedOn = isPassedOn;
       this.live = live;
     }
 
@@ -41,7 +50,7 @@ final class ClusterTab extends SparkUITab {
       } catch (Exception error) {
         throw new IllegalStateException("Spark's store does not give its clusters", error);
       }
-      return ClusterHtml.page(records, parameter.apply("id"), live);
+      return ClusterHtml.page(records, parameter.apply("id"), isPassedOn, live);
     }
   }
 }
