@@ -139,7 +139,7 @@ class Coordinator {
             [&](const AbandonEpoch& abandoned) { return roster_.AbandonEpoch(abandoned); },
             [&](const AskDrained& asked) { return roster_.AskDrained(asked); },
             [&](const BeginEpoch& begun) { return roster_.BeginEpoch(begun, now_); },
-            [&](const EndFeed&) { return roster_.EndFeed(now_); },
+            [&](const EndFeed& ended) { return roster_.EndFeed(ended, now_); },
             [&](const NodeLeaving& leaving) { return roster_.Leave(leaving, now_); },
             [&](const Stop& stop) { return roster_.StopAll(stop, now_); },
             [&](const DriverFailure& failure) { return roster_.FailFromDriver(failure, now_); },

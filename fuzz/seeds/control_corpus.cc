@@ -86,7 +86,8 @@ std::string Steps() {
 std::string End() {
   Heartbeat heartbeat;
   heartbeat.metrics = {{"loss", 0.5}, {"steps", std::int64_t{3}}, {"stage", std::string("two")}};
-  std::string script = Begin() + Says("1", heartbeat) + "t3\n" + Says("d", EndFeed{});
+  std::string script = Begin() + Says("1", heartbeat) + "t3\n" + Says("d", EndFeed{}) +
+                       Says("d", EndFeed{.at_once = true});
   for (int node_id = 1; node_id < 4; ++node_id) {
     script += Says(std::to_string(node_id), FeedTerminated{});
     script += Says(std::to_string(node_id), Done{}) + fmt::format("x{}\n", node_id);

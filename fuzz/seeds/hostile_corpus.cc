@@ -95,8 +95,9 @@ void Nodes(std::vector<Seed>& seeds) {
   seeds.push_back({"node_link", "training", Byte(0) + Training()});
   seeds.push_back({"node_link", "losing", Byte(1) + Losing() + Training()});
   seeds.push_back({"node_link", "joining", Byte(0) + Losing() + Joining()});
-  seeds.push_back({"node_link", "feed_ends",
-                   Byte(0) + Line(Ping{}) + Line(EndFeed{}) + Line(Stop{.reason = "why"})});
+  seeds.push_back(
+      {"node_link", "feed_ends",
+       Byte(0) + Line(Ping{}) + Line(EndFeed{.at_once = true}) + Line(Stop{.reason = "why"})});
 }
 
 void Tasks(std::vector<Seed>& seeds) {

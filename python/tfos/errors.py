@@ -43,8 +43,8 @@ class ClusterTimeoutError(TfosError, TimeoutError):
 
 
 class ClusterStoppedError(TfosError):
-    """Somebody has ended the cluster with ``tfos stop``; the message says who. It ended as
-    ``cluster.shutdown`` ends it, so what the programs save at their end is there."""
+    """Somebody has ended the cluster with ``tfos stop``; the message says who. Programs
+    that Spark fed have ended after the step at hand, so what they save at their end is there."""
 
 
 class NodeFailedError(TfosError):

@@ -155,6 +155,10 @@ struct BatchSource::Stream {
   }
 
   void WarnOfMissingEpoch() const {
+    if (reading->feed->server().reading_stopped()) {  // Whatever was fed.
+      reading->feed->NoteAskedForMore();
+      return;
+    }
     if (reading->feed->server().terminated() || reading->warned.exchange(true)) return;
     reading->feed->NoteAskedForMore();
     const std::uint64_t epochs = reading->reader.epochs();

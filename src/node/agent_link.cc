@@ -71,7 +71,7 @@ constexpr const char* kRenamed = "program_";
 struct AgentLink::State {
   Mutex mutex;
   std::shared_ptr<NodeFeed> feed TFOS_GUARDED_BY(mutex);
-  bool feed_ended TFOS_GUARDED_BY(mutex) = false;
+  std::optional<control::EndFeed> feed_end TFOS_GUARDED_BY(mutex);
   std::map<std::string, std::uint32_t> ended_epochs
       TFOS_GUARDED_BY(mutex);  ///< By queue, the last.
   bool said_renamed TFOS_GUARDED_BY(mutex) = false;
@@ -110,7 +110,7 @@ struct AgentLink::State {
         return;
       }
       // A node that comes late may hear of its feeds' ends before it has made the feeds.
-      if (std::holds_alternative<control::EndFeed>(command)) feed_ended = true;
+      if (const auto* over = std::get_if<control::EndFeed>(&command)) feed_end = *over;
       if (const auto* ended = std::get_if<control::EndEpoch>(&command)) {
         std::uint32_t& last = ended_epochs[ended->queue];
         last = std::max(last, static_cast<std::uint32_t>(ended->epoch));
@@ -141,9 +141,14 @@ struct AgentLink::State {
       feed.server().EndJob(*job);
     } else if (const auto* tickets = std::get_if<control::StepTickets>(&command)) {
       feed.steps().OnGrant(GrantOf(*tickets));
-    } else if (std::holds_alternative<control::EndFeed>(command)) {
-      feed.server().EndFeed();
+    } else if (const auto* end = std::get_if<control::EndFeed>(&command)) {
+      EndFeedOf(feed, *end);
     }
+  }
+
+  static void EndFeedOf(NodeFeed& feed, const control::EndFeed& end) {
+    if (end.at_once) feed.server().StopReading();
+    feed.server().EndFeed();
   }
 
   /// The feed's own names stay the feed's: the driver counts rows by them.
@@ -248,15 +253,15 @@ void AgentLink::Attach(std::shared_ptr<NodeFeed> feed) {
       });
   State& state = *state_;
   std::map<std::string, std::uint32_t> ended_epochs;
-  bool feed_ended = false;
+  std::optional<control::EndFeed> feed_end;
   {
     const MutexLock lock(state.mutex);
     state.feed = feed;
     ended_epochs = state.ended_epochs;
-    feed_ended = state.feed_ended;
+    feed_end = state.feed_end;
   }
   for (const auto& [queue, epoch] : ended_epochs) feed->server().EndEpoch(queue, epoch);
-  if (feed_ended) feed->server().EndFeed();
+  if (feed_end) State::EndFeedOf(*feed, *feed_end);
 }
 
 Status AgentLink::Send(const std::string& message) {

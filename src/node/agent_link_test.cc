@@ -232,6 +232,26 @@ TEST_F(AgentLinkTest, AFeedThatComesAfterItsEndEndsAtOnce) {
   EXPECT_TRUE(FeedEnds());
 }
 
+TEST_F(AgentLinkTest, OnlyAFeedThatIsStoppedIsReadNoMore) {
+  Open(std::chrono::hours(1));
+  link_->Attach(feed_);
+  Tell(control::EndFeed{});
+  EXPECT_TRUE(FeedEnds());
+  EXPECT_FALSE(feed_->server().reading_stopped());
+  Tell(control::EndFeed{.at_once = true});
+  const Deadline deadline = Deadline::After(kLong);
+  while (!feed_->server().reading_stopped() && !deadline.passed()) std::this_thread::yield();
+  EXPECT_TRUE(feed_->server().reading_stopped());
+}
+
+TEST_F(AgentLinkTest, AFeedThatComesAfterAStopIsStopped) {
+  Open(std::chrono::milliseconds(10));
+  Tell(control::EndFeed{.at_once = true});
+  link_->Attach(feed_);
+  EXPECT_TRUE(FeedEnds());
+  EXPECT_TRUE(feed_->server().reading_stopped());
+}
+
 TEST_F(AgentLinkTest, ALogThatTakesNoWarningOfAMessageStopsNobodyElse) {
   Open(std::chrono::hours(1));
   link_->Attach(feed_);

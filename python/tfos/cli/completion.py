@@ -34,12 +34,14 @@ class Option:
 
 @dataclass
 class Command:
-    """A command with what may follow it; ``path`` is all its words but the first, ``tfos``."""
+    """A command with what may follow it; ``path`` is all its words but the first, ``tfos``.
+    arguments: words of which several may follow, such as names of examples."""
 
     path: tuple[str, ...]
     help: str
     options: list[Option] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
 
     @property
     def words(self) -> str:
@@ -127,6 +129,8 @@ def _of_argparse(made: argparse.ArgumentParser, path: tuple[str, ...], help: str
         elif action.choices:
             # A word out of some, such as the shell: it completes as commands do.
             command.commands += [Command((*path, str(word)), "") for word in action.choices]
+        else:
+            command.arguments += getattr(action, "completed_by", list)()
     return command
 
 
@@ -135,7 +139,7 @@ def bash(tfos: Command) -> str:
     words = []
     for command in tfos.all():
         names = " ".join(name for option in command.options for name in option.names)
-        below = " ".join(one.path[-1] for one in command.commands)
+        below = " ".join([*(one.path[-1] for one in command.commands), *command.arguments])
         words.append(f"        '{command.words}') commands='{below}' options='{names}' ;;")
     return _filled(_BASH, tfos, words, "        {cases}) commands='{choices}' options= ;;")
 
@@ -199,6 +203,7 @@ def zsh(tfos: Command) -> str:
             _described(name, option.help) for option in command.options for name in option.names
         ]
         below = [_described(one.path[-1], one.help) for one in command.commands]
+        below += [_described(word, "") for word in command.arguments]
         arrays = f"commands=({' '.join(below)}) options=({' '.join(names)})"
         words.append(f"        ('{command.words}') {arrays} ;;")
     return _filled(_ZSH, tfos, words, "        ({cases}) compadd -- {choices}; return ;;")
@@ -248,6 +253,7 @@ def fish(tfos: Command) -> str:
         at = f"complete -c tfos -n \"__tfos_at '{command.words}'\""
         for one in command.commands:
             lines.append(f"{at} -f -a '{one.path[-1]}'{_said(one.help)}")
+        lines += [f"{at} -f -a '{word}'" for word in command.arguments]
         for option in command.options:
             names = "".join(
                 f" -l {name[2:]}" if name.startswith("--") else f" -s {name[1:]}"

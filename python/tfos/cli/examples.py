@@ -15,6 +15,7 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from tfos import errors
 from tfos.cli.arguments import Parser
@@ -34,12 +35,13 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("list", help=said, description=said)
     said = "Copy all examples, or some, into a folder; replace nothing"
     made = commands.add_parser("copy", help=said, description=said)
-    made.add_argument(
+    named: Any = made.add_argument(
         "names",
         nargs="*",
         metavar="NAME",
         help="an example, such as quickstart, or a folder of them, such as legacy; default: all",
     )
+    named.completed_by = _names
     made.add_argument(
         "--to",
         metavar="DIRECTORY",
@@ -76,6 +78,17 @@ def files() -> list[Path]:
     if not found:
         raise FileNotFoundError(f"this installation of tfos has no examples: {_FOLDER} is missing")
     return sorted(found, key=lambda path: (len(path.parts) > 1, path))
+
+
+def _names() -> list[str]:
+    """What ``tfos completion`` offers: the programs, and the folders of programs. It also works in
+    an installation without examples."""
+    try:
+        there = [path for path in files() if path.suffix in (".py", ".ipynb")]
+    except FileNotFoundError:
+        return []
+    folders = {str(folder) for path in there for folder in path.parents if folder.name}
+    return [*(str(path.with_suffix("")) for path in there), *sorted(folders)]
 
 
 def _list() -> None:

@@ -466,9 +466,10 @@ class Cluster:
         """The last that is shown of the cluster, and kept."""
         self._onlookers.finish()
         failed = self._coordinator.failure is not None
-        how = "stopped" if self._coordinator.was_stopped else "failed" if failed else "ended"
+        stopped = self._coordinator.was_stopped
+        how = "stopped" if stopped else "failed" if failed else "ended"
         self._show_progress(how, last=True)
-        self._progress.say_ledger(self.ledger(), failed)
+        self._progress.say_ledger(self.ledger(), failed, stopped)
         self._tab.finish()
         if self._coordinator.executor_id is None:
             self._report.keep()

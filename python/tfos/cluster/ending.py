@@ -90,12 +90,12 @@ class Ending:
         ]
 
     def end_as_asked(self, reason: str, timeout: float) -> None:
-        """Ends the cluster as :meth:`await_programs` does, because somebody has asked for it. That
-        has a bound: programs that Spark feeds have ``timeout`` seconds to return. Others know of no
-        end, so they get TERM at once."""
+        """Ends the cluster because somebody has asked for it. Programs that Spark feeds leave the
+        rows unread that their nodes hold, and have ``timeout`` seconds to return. Others know of
+        no end, so they get TERM at once."""
         coordinator = self._coordinator
         if self._feeds:
-            coordinator.send("end_feed")
+            coordinator.send("end_feed", at_once=True)
             trains = partial(fed_nodes, coordinator)
             coordinator.wait_quietly(
                 lambda: all(n["state"] in FINAL_STATES for n in trains()), timeout

@@ -210,8 +210,9 @@ class Progress:
         self._print(f"\r{shown}{_ERASE}", end="")
         self._open = True
 
-    def say_ledger(self, ledger: Ledger, failed: bool) -> None:
-        """What happened to the rows that were fed. failed: whether the cluster did."""
+    def say_ledger(self, ledger: Ledger, failed: bool, stopped: bool = False) -> None:
+        """What happened to the rows that were fed. failed: whether the cluster did. stopped:
+        whether somebody has ended it, so that programs left rows."""
         for line in ledger.lines():
             self.say(line)
         if ledger.lines() and failed:
@@ -219,13 +220,13 @@ class Progress:
                 "ledger | not all nodes have ended by themselves: their counts may be incomplete"
             )
         # More epochs would not have been fed, either, once the feed was cut short.
-        if ledger.asked_for_more and not ledger.cut_short:
+        if ledger.asked_for_more and not (ledger.cut_short or stopped):
             logger.warning(
                 "%s asked for an epoch that was not fed, and got one without rows: give train() as "
                 "many epochs as the program reads",
                 ", ".join(sorted(ledger.asked_for_more)),
             )
-        if ledger.ended_early and not failed:
+        if ledger.ended_early and not (failed or stopped):
             logger.warning(
                 '%s ended before all rows that were fed had been read ("left unread" in the '
                 "ledger): give fit() as many epochs as train()",

@@ -233,9 +233,9 @@ void Agent::OnCommand(const AgentCommand& command) {
     EventDetails details = Failing("start the node", "the coordinator sent `start` twice");
     details.start = start;
     Handle(AgentEvent::kStartAsked, details);
-  } else if (std::holds_alternative<EndFeed>(command)) {
-    report_.EndFeed();
-    tell_node(EndFeed{});
+  } else if (const auto* ended = std::get_if<EndFeed>(&command)) {
+    report_.EndFeed(*ended);
+    tell_node(*ended);
   } else if (const auto* stop = std::get_if<Stop>(&command)) {
     LogInfo("told to stop: {}", stop->reason);
     Handle(AgentEvent::kStopAsked, {.grace = stop->grace, .reason = stop->reason});
@@ -397,7 +397,7 @@ void Agent::StartNode(const control::StartNode& start) {
   Handle(AgentEvent::kNodeStarted);
   // The node holds the ports from here on, and only the node's own close is to free them.
   place_.ReleasePorts();
-  if (report_.feed_ended()) node_->Send(EndFeed{});
+  if (report_.feed_end().has_value()) node_->Send(*report_.feed_end());
   gpu_watch_.Start(place_.gpus());
   news_.TellAll([this](const auto& message) { node_->Send(message); });
   report_.SetPid(node_->pid());

@@ -70,8 +70,8 @@ void NodeReport::EnterDraining(std::string detail) {
   if (state_.state == NodeState::kRunning) Enter(NodeState::kDraining, std::move(detail));
 }
 
-void NodeReport::EndFeed() {
-  feed_ended_ = true;
+void NodeReport::EndFeed(const control::EndFeed& ended) {
+  feed_end_ = ended;
   EnterDraining("its feed has ended");
 }
 
@@ -81,7 +81,7 @@ void NodeReport::Relay(NodeMessage message, RepeatedWarnings& warnings) {
     // To the others a node has no state of its own before it runs.
     const bool runs = change->state == NodeState::kRunning;
     Report(runs ? NodeState::kRunning : NodeState::kRegistered, change->detail);
-    if (feed_ended_) EnterDraining("its feed has ended");
+    if (feed_end_.has_value()) EnterDraining("its feed has ended");
   } else if (auto* metrics = std::get_if<MetricsReport>(&message)) {
     for (const std::string& dropped : metrics->metrics.dropped) {
       warnings.Log("the program reported something that is left out: " + dropped);

@@ -40,8 +40,9 @@ class NodeReport {
   /// For a node that is running, since one that has not come so far has nothing to finish.
   void EnterDraining(std::string detail);
   /// The node gets no more rows: it is draining, at once if it runs later.
-  void EndFeed();
-  bool feed_ended() const { return feed_ended_; }
+  void EndFeed(const control::EndFeed& ended);
+  /// None: more rows may come.
+  const std::optional<control::EndFeed>& feed_end() const { return feed_end_; }
 
   /// Tells what the node says of itself: its state, metrics, steps, and the end of its feed.
   void Relay(NodeMessage message, RepeatedWarnings& warnings);
@@ -73,7 +74,7 @@ class NodeReport {
   CoordinatorLink* link_ = nullptr;  // nullptr until the coordinator is there
   Register registration_;
   bool registered_ = false;
-  bool feed_ended_ = false;
+  std::optional<control::EndFeed> feed_end_;
   StateReport state_;
   Metrics metrics_;
   std::optional<GpuUsage> gpus_;

@@ -236,7 +236,7 @@ class Coordinator final : public ControlService {
             [&](const AbandonEpoch& abandoned) { return roster_->AbandonEpoch(abandoned); },
             [&](const AskDrained& asked) { return roster_->AskDrained(asked); },
             [&](const BeginEpoch& begun) { return roster_->BeginEpoch(begun, Now()); },
-            [&](const EndFeed&) { return roster_->EndFeed(Now()); },
+            [&](const EndFeed& ended) { return roster_->EndFeed(ended, Now()); },
             [&](const NodeLeaving& leaving) { return roster_->Leave(leaving, Now()); },
             [&](const Stop& stop) { return roster_->StopAll(stop, Now()); },
             [&](const DriverFailure& failure) { return roster_->FailFromDriver(failure, Now()); },

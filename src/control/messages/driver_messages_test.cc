@@ -18,7 +18,7 @@ std::vector<std::string> Examples<DriverMessage>() {
       R"({"type":"abandon_epoch","epoch":3,"job":"00ff","queue":"input"})",
       R"({"type":"ask_drained","epoch":3,"number":7,"queue":"input"})",
       R"({"type":"begin_epoch","epoch":3,"number":7,"queue":"input"})",
-      R"({"type":"end_feed"})",
+      R"({"type":"end_feed","at_once":true})",
       R"({"type":"leaving","node_id":1,"reason":"r"})",
       R"({"type":"stop","reason":"r","grace_ms":5000})",
       R"({"type":"fail","node":-1,"step":"launch","message":"m","traceback":"t","log_tail":[],"lost":false})",

@@ -26,7 +26,7 @@ std::vector<std::string> Examples<NodeCommand>() {
           "members":[{"rank":0,"name":"worker:0 on host h","address":"10.0.0.6","port":2223}]})",
       R"({"type":"meet","reason":"r"})",
       R"({"type":"no_group","reason":"r"})",
-      R"({"type":"end_feed"})",
+      R"({"type":"end_feed","at_once":true})",
       R"({"type":"leaving","node_id":1,"reason":"r"})",
       R"({"type":"moved","node_id":1,"name":"ps:1 on host h","address":"10.0.0.6","tensor_port":2223})",
       R"({"type":"stop","reason":"r","grace_ms":0})",

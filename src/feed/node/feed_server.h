@@ -1,6 +1,7 @@
 #ifndef TFOS_FEED_NODE_FEED_SERVER_H_
 #define TFOS_FEED_NODE_FEED_SERVER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -83,6 +84,12 @@ class FeedServer {
   /// sessions, then EndOfFeed.
   void EndFeed();
 
+  /// Rows that came are not to be read any more, where a reader may end before those of other
+  /// nodes. Readers ask for that themselves (`reading_stopped`): nothing changes here, as one that
+  /// goes in step with others still needs the rows of the steps that those may have begun.
+  void StopReading() { reading_stopped_ = true; }
+  bool reading_stopped() const { return reading_stopped_; }
+
   /// The consumer wants no more: drops what is queued, tells the feeders to discard the rest.
   void Terminate();
   /// Whether consumers get nothing more: the feed was terminated, has failed or is closed.
@@ -107,6 +114,7 @@ class FeedServer {
 
   const std::shared_ptr<FeedSessions> sessions_;
   const std::unique_ptr<FeedListener> listener_;
+  std::atomic<bool> reading_stopped_ = false;
 };
 
 }  // namespace tfos::feed

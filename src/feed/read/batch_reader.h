@@ -117,6 +117,9 @@ class BatchReader {
   /// Nothing will come any more, whatever is left: the program asked for that, or the feed is gone.
   bool terminated() const { return server_.terminated(); }
 
+  /// As FeedServer::reading_stopped.
+  bool stopped() const { return server_.reading_stopped(); }
+
   std::uint32_t node_id() const { return server_.endpoint().node_id; }
 
   /// Rows that were in no batch: by EndEpoch and by `drop_remainder`.

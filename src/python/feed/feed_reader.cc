@@ -92,17 +92,29 @@ nb::list FeedReader::NextColumns(const std::vector<std::string>& names, std::siz
 template <typename Wanted, typename Take>
 void FeedReader::Read(bool cross_partition, std::optional<double> timeout_seconds, Wanted wanted,
                       Take take) {
+  bool waits_no_more = false;
   const Wait wait{
       .deadline = timeout_seconds
                       ? Deadline::After(SaturatingSeconds<Clock::Duration>(*timeout_seconds))
                       : Deadline::Infinite(),
-      .check = &CheckSignals};
+      .check = [&]() -> Status {
+        TFOS_RETURN_IF_ERROR(CheckSignals());
+        if (!stopped()) return {};
+        waits_no_more = true;
+        return {ErrorKind::kInterrupted, "the cluster is being stopped"};
+      }};
+  ended_ = ended_ || stopped();
   while (wanted() != 0 && !ended_) {
     if (chunk_) {
       take(wanted());
       continue;
     }
-    feed::Next next = ValueOrThrow(WithoutGil([&] { return server().Next(queue_, wait); }));
+    Result<feed::Next> came = WithoutGil([&] { return server().Next(queue_, wait); });
+    if (!came.ok() && waits_no_more) {
+      ended_ = true;
+      break;
+    }
+    feed::Next next = ValueOrThrow(std::move(came));
     if (auto* loan = std::get_if<feed::ChunkLoan>(&next)) {
       if (loan->is_sample()) continue;
       // Not emplace(): Clang takes a nested class for not yet constructible within its class.
@@ -261,7 +273,8 @@ void FeedReader::SendRange(Session& session, std::size_t begin, std::size_t end,
 }
 
 void FeedReader::Finish() {
-  if (server().terminated()) return;
+  // Nobody waits for the results of a cluster that is being stopped.
+  if (server().terminated() || stopped()) return;
   for (const Session& session : sessions_) {
     if (session.broken) continue;
     const std::string text = fmt::format(

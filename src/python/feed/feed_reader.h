@@ -42,7 +42,7 @@ class FeedReader {
                        bool cross_partition, std::optional<double> timeout_seconds);
 
   /// True once the end of the feed was reached and all rows were handed out.
-  bool ended() const { return ended_ && !has_rows(); }
+  bool ended() const { return (ended_ || stopped()) && !has_rows(); }
 
   /// Answers the oldest unanswered inference rows, one result for each.
   ///   BadInputError  more results than unanswered rows; none was sent
@@ -93,6 +93,8 @@ class FeedReader {
   void FinishAnsweredSessions();
 
   feed::FeedServer& server() { return feed_->server(); }
+  /// By `tfos stop`: rows that came and were not read stay unread.
+  bool stopped() const { return feed_->server().reading_stopped(); }
 
   std::shared_ptr<node::NodeFeed> feed_;
   const std::string queue_;

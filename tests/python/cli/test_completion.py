@@ -66,6 +66,9 @@ def test_subcommands_are_completed(press):
         (["infer", "--record-type", ""], ["Example", "SequenceExample"]),
         (["infer", "--record-type", "=", "Seq"], ["SequenceExample"]),
         (["submit", "--python"], ["--python-env"]),
+        (["examples", "copy", "quick"], ["quickstart"]),
+        (["examples", "copy", "--to", "x", "quickstart", "quick"], ["quickstart"]),
+        (["examples", "copy", "--t"], ["--to"]),
         # A file's name, as bash itself completes it.
         (["top", "--interval", ""], []),
         (["infer", "--output", ""], []),

@@ -303,7 +303,7 @@ TEST_F(FedLateNodesTest, BelowTheMinimumTheNextEpochWaits) {
 
 TEST_F(FedLateNodesTest, WhoHasNotComeInWhenTheFeedEndsIsTooLate) {
   ComeAgain();
-  EXPECT_THAT(Told(roster_.EndFeed(now_)),
+  EXPECT_THAT(Told(roster_.EndFeed({}, now_)),
               ElementsAre("2 stop: it came too late: no more rows will come"));
   roster_.Finish(2, now_);
   EXPECT_EQ(roster_.StateOf(2), NodeState::kStopped);

@@ -110,7 +110,7 @@ TEST_F(ReturningNodesTest, NobodyWaitsForItOnceTheProgramsHaveEnded) {
 }
 
 TEST_F(ReturningNodesTest, ItComesAgainAfterTheEndOfTheFeed) {
-  roster_.EndFeed(clock_.Now());
+  roster_.EndFeed({}, clock_.Now());
   LoseServer();
   EXPECT_TRUE(ServerComes().ok()) << "the nodes push what they have yet";
 }

@@ -98,7 +98,8 @@ void Roster::Publish(TimePoint now, Effects& effects) {
   effects.push_back(TellDriver{ClusterFormed{Nodes(now)}});
   if (feed_ended_) {
     for (const Node& node : nodes_) {
-      if (!node.service) effects.push_back(TellAgent{node.info.node_id, control::EndFeed{}});
+      if (!node.service)
+        effects.push_back(TellAgent{node.info.node_id, control::EndFeed{feed_ended_at_once_}});
     }
   }
 }

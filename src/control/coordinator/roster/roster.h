@@ -111,7 +111,7 @@ class Roster {
   Effects AbandonEpoch(const control::AbandonEpoch& abandoned);
   Effects AskDrained(const control::AskDrained& asked);
   Effects BeginEpoch(const control::BeginEpoch& begun, TimePoint now);
-  Effects EndFeed(TimePoint now);
+  Effects EndFeed(const control::EndFeed& ended, TimePoint now);
   Effects Leave(const NodeLeaving& leaving, TimePoint now);
   Effects StopAll(const Stop& stop, TimePoint now);
   Effects FailFromDriver(const DriverFailure& failure, TimePoint now);
@@ -229,6 +229,7 @@ class Roster {
   std::optional<Failure> failure_;
   std::string stop_reason_;  // empty until all nodes were asked to stop
   bool feed_ended_ = false;
+  bool feed_ended_at_once_ = false;
   StepTicketOffice step_tickets_;
   std::optional<control::AskDrained> drained_asked_;  // and not answered
   std::optional<control::BeginEpoch> begin_asked_;    // and not answered

@@ -20,16 +20,19 @@ Effects Roster::TellFed(const AgentCommand& command) const {
   return effects;
 }
 
-Effects Roster::EndFeed(TimePoint now) {
+Effects Roster::EndFeed(const control::EndFeed& ended, TimePoint now) {
   Effects effects;
-  if (std::exchange(feed_ended_, true)) return effects;
+  const bool is_news = !feed_ended_ || (ended.at_once && !feed_ended_at_once_);
+  feed_ended_ = true;
+  feed_ended_at_once_ = feed_ended_at_once_ || ended.at_once;
+  if (!is_news) return effects;
   for (Node& node : nodes_) {
     if (node.service || !node.connected || !formed_at_.has_value()) continue;
     if (IsNewcomer(node)) {
       StopLate(node, "it came too late: no more rows will come", now, effects);
       continue;
     }
-    effects.push_back(TellAgent{node.info.node_id, control::EndFeed{}});
+    effects.push_back(TellAgent{node.info.node_id, control::EndFeed{feed_ended_at_once_}});
     if (node.info.state == NodeState::kRunning) {
       Become(node, NodeState::kDraining, "finishing: no more rows will come", now, effects);
     }

@@ -150,7 +150,7 @@ TEST_F(RosterTest, StoppingBeforeAnyoneCameFinishesAtOnce) {
 TEST_F(RosterTest, EndOfFeedReachesFedNodesOnlyAndWaitsForTheStart) {
   RegisterNode(0);
   RegisterNode(1);
-  EXPECT_THAT(roster_.EndFeed(clock_.Now()), IsEmpty());
+  EXPECT_THAT(roster_.EndFeed({}, clock_.Now()), IsEmpty());
   EXPECT_THAT(Words(RegisterNode(2)),
               ElementsAre("driver node 2 registered", "publish", "driver formed",
                           "agent 1 end_feed", "agent 2 end_feed"));
@@ -158,6 +158,24 @@ TEST_F(RosterTest, EndOfFeedReachesFedNodesOnlyAndWaitsForTheStart) {
               ElementsAre("driver node 1 running", "driver node 1 draining"));
   EXPECT_THAT(Words(roster_.SetState(0, State(kRunning), clock_.Now())),
               ElementsAre("driver node 0 running"));
+}
+
+TEST_F(RosterTest, AFeedThatHasEndedCanEndAtOnceAfterwardsAndNotTheOtherWayRound) {
+  RunAll();
+  const auto at_once = [](const Effects& effects) {
+    std::vector<bool> told;
+    for (const Effect& effect : effects) {
+      const auto* agent = std::get_if<TellAgent>(&effect);
+      if (agent == nullptr) continue;
+      told.push_back(std::get<control::EndFeed>(agent->command).at_once);
+    }
+    return told;
+  };
+  EXPECT_THAT(at_once(roster_.EndFeed({}, clock_.Now())), ElementsAre(false, false));
+  EXPECT_THAT(Words(roster_.EndFeed({}, clock_.Now())), IsEmpty());
+  EXPECT_THAT(at_once(roster_.EndFeed({.at_once = true}, clock_.Now())), ElementsAre(true, true));
+  EXPECT_THAT(Words(roster_.EndFeed({}, clock_.Now())), IsEmpty());
+  EXPECT_THAT(Words(roster_.EndFeed({.at_once = true}, clock_.Now())), IsEmpty());
 }
 
 TEST_F(RosterTest, TheEndOfAnEpochReachesFedNodesOnly) {
@@ -173,7 +191,7 @@ TEST_F(RosterTest, TheEndOfAnEpochReachesFedNodesOnly) {
 TEST_F(RosterTest, AStateReportThatComesTooLateStillBringsItsNews) {
   Form();
   roster_.SetState(1, State(kRunning), clock_.Now());
-  roster_.EndFeed(clock_.Now());
+  roster_.EndFeed({}, clock_.Now());
   StateReport late = State(kRunning, "epoch 3");
   late.pid = 77;
   late.feed = FeedEndpoint{.socket = "s", .port = 9};

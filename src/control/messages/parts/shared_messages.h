@@ -19,6 +19,9 @@ namespace tfos::control {
 
 struct EndFeed {
   static constexpr std::string_view kType = "end_feed";
+  /// `tfos stop`: rows that a node holds are not read any more, where it may make fewer steps than
+  /// the others.
+  bool at_once = false;
 };
 
 /// Every row of this epoch of a queue, counted through the cluster's life, has been fed.

@@ -12,6 +12,11 @@ namespace tfos::control {
 
 inline constexpr JsonRange kEpoch = {0, std::numeric_limits<int>::max()};
 
+template <typename F, DescribedAs<EndFeed> M>
+void Describe(F& f, M& m) {
+  f.Optional("at_once", m.at_once);
+}
+
 template <typename F, DescribedAs<EndEpoch> M>
 void Describe(F& f, M& m) {
   f.Required("queue", m.queue);

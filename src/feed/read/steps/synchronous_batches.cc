@@ -110,6 +110,27 @@ SynchronousBatches::SynchronousBatches(BatchReader& reader, StepDesk& tickets, s
 
 Result<BatchResult> SynchronousBatches::Next(Remainder remainder, const BatchOptions& options,
                                              const Wait& wait) {
+  if (remainder == Remainder::kDrop || remainder == Remainder::kPad) {
+    return NextUnlessStopped(remainder, options, wait);
+  }
+  // Rows that are left pending are in no count: they are unread.
+  if (reader_.stopped()) return BatchResult(EndOfFeed{});
+  bool waits_no_more = false;
+  const auto check = [&]() -> Status {
+    if (wait.check) TFOS_RETURN_IF_ERROR(wait.check());
+    if (!reader_.stopped()) return {};
+    waits_no_more = true;
+    return {ErrorKind::kInterrupted, "the cluster is being stopped"};
+  };
+  Result<BatchResult> next =
+      NextUnlessStopped(remainder, options, {.deadline = wait.deadline, .check = check});
+  if (!next.ok() && waits_no_more) return BatchResult(EndOfFeed{});
+  return next;
+}
+
+Result<BatchResult> SynchronousBatches::NextUnlessStopped(Remainder remainder,
+                                                          const BatchOptions& options,
+                                                          const Wait& wait) {
   if (remainder == Remainder::kNone) {
     // The driver may feed another queue first.
     TFOS_RETURN_IF_ERROR(TellEpoch(wait, true));

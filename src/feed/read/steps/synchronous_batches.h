@@ -45,6 +45,9 @@ class SynchronousBatches {
   /// As BatchReader::Next, whose `drop_remainder` counts with kNone and kJoin only: else batches
   /// are full. kBadInput where the rows of a step were read with kNone meanwhile. `Batch::rows`
   /// counts the rows that were fed; with kPad the columns hold `options.rows`.
+  /// EndOfFeed, in the middle of an epoch, too, once the reader is stopped: with kNone and kJoin,
+  /// where nodes may make different numbers of batches. With kDrop and kPad, other nodes may have
+  /// begun a step by then, and would wait for this one, so it reads on.
   Result<BatchResult> Next(Remainder remainder, const BatchOptions& options, const Wait& wait);
 
   /// The program asks what the rows of the next epoch hold: the coordinator hears that it has come
@@ -56,6 +59,8 @@ class SynchronousBatches {
   std::uint64_t rows_taken_over() const { return rows_taken_over_; }
 
  private:
+  Result<BatchResult> NextUnlessStopped(Remainder remainder, const BatchOptions& options,
+                                        const Wait& wait);
   Result<BatchResult> NextOrJoin(const BatchOptions& options, const Wait& wait)
       TFOS_REQUIRES(turn_);
   Result<BatchResult> NextOrDrop(const BatchOptions& options, const Wait& wait)

@@ -249,6 +249,64 @@ TEST_F(SynchronousBatchesTest, TheEndOfTheFeedNeedsNoTickets) {
   EXPECT_TRUE(std::holds_alternative<EndOfFeed>(*next));
 }
 
+TEST_F(SynchronousBatchesTest, AReaderThatMayMakeFewerBatchesEndsWithTheBatchInHandWhenStopped) {
+  for (const Remainder remainder : {Remainder::kNone, Remainder::kJoin}) {
+    TestNode node(7);
+    node.Feed(0, 6);
+    node.tickets().OnGrant({.queue = "input", .epoch = 0, .granted = 3, .missing = {}});
+    const auto next = [&] {
+      return node.batches().Next(remainder, kTwoRows, {.deadline = Deadline::After(kLong)}).value();
+    };
+    EXPECT_TRUE(std::holds_alternative<Batch>(next()));
+    node.server().StopReading();
+    for (int again = 0; again < 2; ++again) {
+      EXPECT_TRUE(std::holds_alternative<EndOfFeed>(next()));
+    }
+    EXPECT_EQ(node.reader().dropped_rows(), 0U) << "those that are left are unread";
+  }
+}
+
+TEST_F(SynchronousBatchesTest, OneThatWaitsForRowsOrTicketsEndsWhenStopped) {
+  struct Case {
+    Remainder remainder;
+    std::uint64_t rows;
+  };
+  for (const auto& [remainder, rows] :
+       {Case{Remainder::kNone, 0}, Case{Remainder::kJoin, 0}, Case{Remainder::kJoin, 6}}) {
+    TestNode node(7);
+    if (rows > 0) node.Feed(0, rows);
+    int asked = 0;
+    const auto stop = [&] {
+      if (++asked == 2) node.server().StopReading();
+      return Status::Ok();
+    };
+    const auto next = node.batches().Next(remainder, kTwoRows,
+                                          {.deadline = Deadline::After(kLong), .check = stop});
+    ASSERT_TRUE(next.ok()) << next.status().DebugString();
+    EXPECT_TRUE(std::holds_alternative<EndOfFeed>(*next));
+    EXPECT_EQ(asked, 2);
+  }
+}
+
+// Another node may have begun each of them.
+TEST_F(SynchronousBatchesTest, OneThatMakesAsManyStepsAsTheOthersReadsOnWhenStopped) {
+  for (const auto& node : nodes_) node->server().StopReading();
+  for (const Remainder remainder : {Remainder::kDrop, Remainder::kPad}) {
+    EXPECT_THAT(RunEpoch(remainder, 6, 6), ElementsAre(ElementsAre(2, 2, 2), ElementsAre(2, 2, 2)));
+  }
+}
+
+TEST_F(SynchronousBatchesTest, AnErrorOfTheCallerIsNoStop) {
+  TestNode& node = *nodes_[0];
+  const auto interrupt = [&] {
+    node.server().StopReading();
+    return Status(ErrorKind::kInterrupted, "a signal");
+  };
+  const auto next = node.batches().Next(Remainder::kNone, kTwoRows,
+                                        {.deadline = Deadline::After(kLong), .check = interrupt});
+  EXPECT_EQ(next.status().kind(), ErrorKind::kInterrupted);
+}
+
 TEST(PadBatchTest, FillsUpWithZerosAndEmptyValues) {
   const std::vector<std::int64_t> numbers = {7};
   const std::vector<std::int64_t> list = {1, 2, 3};

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import pathlib
 import threading
 import time
@@ -32,6 +33,64 @@ def read_rows_and_say_so(ctx):
         if rows:
             (folder / f"reads-{ctx.node_id}").touch()
     (folder / f"saved-{ctx.node_id}").write_text(str(rows))
+
+
+class Gate:
+    """Holds the first node in its fourth step, and the others in their third, until they have heard
+    that the cluster is being stopped. So the first one begins a step that the others do not."""
+
+    def __init__(self, ctx):
+        self._ctx = ctx
+        self._folder = pathlib.Path(ctx.args["dir"])
+        self._last = 4 if ctx.rank == 0 else 3
+        self.steps = 0
+
+    def pass_step(self):
+        self.steps += 1
+        if self.steps == 3:
+            (self._folder / f"trains-{self._ctx.node_id}").touch()
+        while self.steps >= self._last and not self._ctx.feed.should_stop():
+            time.sleep(0.01)
+
+    def save(self, **values):
+        text = json.dumps({"steps": self.steps, **values})
+        (self._folder / f"saved-{self._ctx.node_id}").write_text(text)
+
+
+def read_batches_slowly(ctx):
+    """Steps without other nodes, by the feed's rows or batches of columns."""
+    gate = Gate(ctx)
+    if ctx.args["kind"] == "rows":
+        while not ctx.feed.should_stop():
+            if ctx.feed.next_batch(8):
+                gate.pass_step()
+    else:
+        for _ in range(2):  # The second pass is empty.
+            for _ in ctx.batches(8):
+                gate.pass_step()
+    gate.save()
+
+
+def fit_slowly(ctx):
+    """Steps of all nodes together."""
+    import keras
+
+    gate = Gate(ctx)
+    model = keras.Sequential([keras.Input([1], name="x"), keras.layers.Dense(1)])
+    model.compile(ctx.distribute(keras.optimizers.SGD(0.1)), "mse")
+
+    class Pass(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            gate.pass_step()
+
+    remainder = {"fit": None, "fit join": "join"}[ctx.args["kind"]]
+    dataset = ctx.dataset(8, features="x", label="y", remainder=remainder)
+    epochs = model.fit(dataset, epochs=1000, verbose=0, callbacks=[Pass()]).epoch
+    gate.save(
+        epochs=len(epochs),
+        iterations=int(model.optimizer.iterations),
+        weights=[weight.tolist() for weight in model.get_weights()],
+    )
 
 
 def hang_in_native_code(ctx):
