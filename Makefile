@@ -163,7 +163,7 @@ format: ## Format the C++ and Python sources.
 docs: ## Make a site of the pages in build/site, which needs no network: open build/site/index.html.
 	@tools/steps.sh \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
-	  'Making the site' 'NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict --quiet' \
+	  'Making the site' 'NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict' \
 	  'Saying where it is' 'echo file://$(CURDIR)/build/site/index.html'
 
 prose: ## Check the English of pages, comments and docstrings (tools/checks/prose.toml has the rules).
