@@ -46,6 +46,10 @@ endef
 
 DEMO = tools/spark_cluster.py -- $(1)/bin/python examples/mnist_spark.py --master {master} --mnist "$(MNIST)"
 
+# What to do after the demo.
+NEXT = @echo "The model is in the folder after 'Exported the model to'. Use the environment:  . $(1)/bin/activate"; \
+	  echo "Next: write a program of your own with docs/tutorial/laptop.md"
+
 ifeq ($(WHEEL),)
 demo:
 	$(CHECK_MNIST)
@@ -54,6 +58,7 @@ demo:
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Building the native part and the wheel (ccache)' 'tools/install_wheel.sh' \
 	  'Training and inference on a standalone Spark cluster' '.venv/bin/python $(call DEMO,.venv)'
+	$(call NEXT,.venv)
 else
 demo:
 	@if [ ! -f "$(WHEEL)" ]; then \
@@ -64,6 +69,7 @@ demo:
 	  'Making the Python environment .venv-demo' 'tools/make_venv.sh .venv-demo component' \
 	  'Installing the wheel' '.venv-demo/bin/python -m pip --disable-pip-version-check install --quiet --force-reinstall --no-deps "$(WHEEL)"' \
 	  'Training and inference on a standalone Spark cluster' '.venv-demo/bin/python $(call DEMO,.venv-demo)'
+	$(call NEXT,.venv-demo)
 endif
 
 demo-hdfs: ## As demo, on a real HDFS: data, training in both modes, models and predictions are there.
@@ -163,7 +169,7 @@ format: ## Format the C++ and Python sources.
 docs: ## Make a site of the pages in build/site, which needs no network: open build/site/index.html.
 	@tools/steps.sh \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
-	  'Making the site' 'NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict --quiet' \
+	  'Making the site' 'NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict' \
 	  'Saying where it is' 'echo file://$(CURDIR)/build/site/index.html'
 
 prose: ## Check the English of pages, comments and docstrings (tools/checks/prose.toml has the rules).

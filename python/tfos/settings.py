@@ -108,8 +108,8 @@ SETTINGS: tuple[Setting, ...] = (
         float,
         30.0,
         "seconds",
-        "how long a node's process may give no sign of life: stopped, or stuck in the kernel. A "
-        "program that is busy does. 0: for ever, for debuggers",
+        "how long a node's process may give no sign of life because it is frozen, or stuck in the "
+        "kernel. A busy program gives signs of life. 0: for ever, for debuggers",
         maximum=24 * 3600,
     ),
     Setting(

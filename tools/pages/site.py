@@ -28,6 +28,21 @@ OUTSIDE = {
 #: Below this folder of the site lie the repository's files that pages link to.
 SOURCES = "source"
 
+#: What the search multiplies the score of a page by, by the beginning of its path. The first pages
+#: have all words of tfos, and are for those who work on it. The others name everything once.
+BOOSTS = {
+    "formats/": 0.1,
+    "architecture.md": 0.2,
+    "changelog.md": 0.2,
+    "contributing.md": 0.2,
+    "reliability.md": 0.3,
+    "api.md": 0.5,
+    "dependencies.md": 0.5,
+    "source/": 0.5,
+    "settings.md": 0.8,
+    "troubleshooting.md": 0.8,
+}
+
 #: Languages of files' text, by suffix, as code blocks name them. Other files are plain text.
 LANGUAGES = {
     ".ipynb": "json",
@@ -38,9 +53,9 @@ LANGUAGES = {
 
 #: Links and images, also those in the middle of a picture's link.
 _LINK = re.compile(r"\]\((?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
-#: Comments that only tests and the programs of bench/ read.
+#: Comments that only tests and the programs of bench/ read, with the blank lines around them.
 _COMMENT = re.compile(
-    r"^<!-- (?:python\n|fragment: |bench/|end ).*?-->\n*", re.DOTALL | re.MULTILINE
+    r"\n*^<!-- (?:python\n|fragment: |bench/|end ).*?-->\n*", re.DOTALL | re.MULTILINE
 )
 
 
@@ -81,7 +96,13 @@ def with_links(text: str, place: str) -> tuple[str, set[str]]:
         relative = os.path.relpath(target, os.path.dirname(place) or ".")
         return f"]({relative}{link['anchor'] or ''})"
 
-    return _LINK.sub(moved, _COMMENT.sub("", text)), sources
+    return _LINK.sub(moved, without_comments(text)), sources
+
+
+def without_comments(text: str) -> str:
+    """The text without what only tests read. A blank line stays: Markdown takes the line below a
+    table for its last row, and a table below a paragraph for a part of it."""
+    return _COMMENT.sub("\n\n", text)
 
 
 def is_prose(path: str) -> bool:
@@ -131,10 +152,19 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
     return files
 
 
+def on_config(config: MkDocsConfig, **_: Any) -> MkDocsConfig:
+    """Leaves out the page for addresses that are not there: only servers know where to show it."""
+    config.theme.static_templates.discard("404.html")
+    return config
+
+
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """The page's text as the site shows it. The search leaves out code, which has the words of the
-    pages more often than these."""
+    pages more often than these. It shows a page that fewer readers look for below the others."""
     place = page.file.src_uri
+    for begin, boost in BOOSTS.items():
+        if place.startswith(begin):
+            page.meta["search"] = {"boost": boost}
     if place.startswith(f"{SOURCES}/"):
         path = place.removeprefix(f"{SOURCES}/").removesuffix(".md").removesuffix("/index")
         if not is_prose(path):

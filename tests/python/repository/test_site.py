@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import html.parser
 import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import urllib.parse
 
+import markdown
 import pytest
 
 from support.page.browsers import browser, complaints
 from support.places import ROOT
 from support.waiting import wait_for
 
+#: Pages that lie outside docs/, and where the site has them.
+OUTSIDE = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+}
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The folder of the site. `--strict`: a link that leads nowhere, or a page that no menu has, fails."""
+    """The folder of the site. `--strict`: a link that leads nowhere, or a page that no menu has, fails.
+    With `--quiet`, MkDocs would count no warnings, and nothing would fail."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -74,6 +85,115 @@ def test_readers_do_not_get_what_is_for_tests(site):
     assert not with_comments
 
 
+class Html(html.parser.HTMLParser):
+    """What of a page of the site has to fit: headings, tables, what it links to, and its text
+    outside of code."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.headings, self.rows, self.ids, self.links, self.text = [], [], set(), [], ""
+        self._open = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        self.ids.update(value for name, value in attributes if name in ("id", "name") and value)
+        if target := values.get("href") or values.get("src"):
+            self.links.append(target)
+        if tag in ("img", "link", "input", "meta", "br", "hr"):
+            return
+        self._open.append(tag)
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append("")
+        elif tag == "tr":
+            self.rows.append([])
+        elif tag == "td":
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        while tag in self._open and self._open.pop() != tag:
+            pass
+
+    def handle_data(self, text):
+        if not {"code", "pre", "script", "style"} & set(self._open):
+            self.text += text
+        if {"h1", "h2", "h3", "h4", "h5", "h6"} & set(self._open):
+            self.headings[-1] += text
+        if "td" in self._open:
+            self.rows[-1][-1] += text
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    """{path: the page} of the whole site."""
+    return {path: Html(path.read_text()) for path in site.rglob("*.html")}
+
+
+def words_of(heading):
+    """A heading without markup, and without the mark that leads to it."""
+    heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+    return re.sub(r"\W+", " ", heading).strip()
+
+
+def test_each_heading_of_a_page_is_one_of_the_site(site, pages):
+    places = {path: site / place for path, place in OUTSIDE.items()}
+    for page in ROOT.glob("docs/**/*.md"):
+        place = page.relative_to(ROOT / "docs").with_suffix(".html")
+        places[str(page.relative_to(ROOT))] = site / place
+    missing = []
+    for path, place in places.items():
+        text = re.sub(r"^ *(```+).*?^ *\1", "", (ROOT / path).read_text(), flags=re.M | re.S)
+        place = place.with_suffix(".html")
+        if place.name == "README.html":
+            place = place.with_name("index.html")
+        shown = {words_of(heading) for heading in pages[place].headings}
+        headings = re.findall(r"^#+ +(.+?) *$", text, re.MULTILINE)
+        missing += [f"{path}: {line}" for line in headings if words_of(line) not in shown]
+    assert len(places) > 40 and not missing
+
+
+def broken_tables(page):
+    """The rows of a page that are none, because Markdown takes what is below a table for its last
+    row; and what marks a table where there is none."""
+    alone = [cells[0] for cells in page.rows if len(cells) > 1 and not any(cells[1:])]
+    return [text for text in alone if text.strip()] + re.findall(r"\|[-: ]*--[-|: ]*\|", page.text)
+
+
+def test_tables_have_their_rows_and_nothing_else(site, pages):
+    broken = {
+        str(path.relative_to(site)): found
+        for path, page in pages.items()
+        if (found := broken_tables(page))
+    }
+    assert not broken
+
+
+@pytest.mark.parametrize("below", ["## Below\n", "Some text.\n", "\n## Below\n"])
+def test_a_table_that_takes_what_is_below_it_is_noticed(below):
+    text = markdown.markdown(f"Text.\n\n|a|b|\n|---|---|\n|1|2|\n{below}", extensions=["tables"])
+    assert bool(broken_tables(Html(text))) == (not below.startswith("\n"))
+    text = markdown.markdown("Text.\n|a|b|\n|---|---|\n|1|2|\n", extensions=["tables"])
+    assert broken_tables(Html(text)) == ["|---|---|"]
+
+
+def test_links_within_the_site_lead_somewhere(site, pages):
+    """To files that are there, pictures and styles included, and to anchors that these have."""
+    dead = []
+    for path, page in pages.items():
+        for link in page.links:
+            address, _, anchor = link.partition("#")
+            if re.match(r"(\w+:|//)", address):
+                continue
+            target = path if not address else pathlib.Path(os.path.normpath(path.parent / address))
+            if (
+                address.startswith("/")
+                or not target.is_file()
+                or (anchor and target in pages and anchor not in pages[target].ids)
+            ):
+                dead.append(f"{path.relative_to(site)}: {link}")
+    assert not dead
+
+
 @pytest.mark.parametrize(
     "page, text",
     [
@@ -87,21 +207,39 @@ def test_pages_outside_the_folder_of_pages_are_there(site, page, text):
     assert text in re.sub(r"<[^>]+>", "", (site / page).read_text())
 
 
-def test_the_search_works_from_files(site):
+#: What people look for, or paste, and the pages of which one is among the first three results.
+SEARCHES = {
+    "answerTimeout": {"settings"},
+    "spark.tfos.node.answerTimeout": {"settings"},
+    "spark.tfos.maxLostNodes": {"settings"},
+    "max_lost_nodes": {"settings", "training", "reliability"},
+    "feed_memory": {"settings"},
+    "history server": {"page"},
+    "no sign of life": {"diagnosis", "page", "troubleshooting"},
+    "stop a cluster": {"operate"},
+    "tfos stop": {"operate"},
+    "checkpoint": {"checkpoints"},
+    "parameter server": {"parameter-servers"},
+}
+
+
+def test_the_search_works_from_files_and_finds_the_pages_for_users_first(site):
+    script = (
+        "return [...document.querySelectorAll('.md-search-result__item')]"
+        ".map(item => item.querySelector('a').href)"
+    )
     with browser() as driver:
-        driver.get((site / "index.html").as_uri())
-        driver.find_element("css selector", "[data-md-component=search-query]").send_keys(
-            "answerTimeout"
-        )
+        for words, pages in SEARCHES.items():
+            # In the address: each search begins with no results of the one before.
+            driver.get("about:blank")
+            driver.get(f"{(site / 'index.html').as_uri()}?q={urllib.parse.quote(words)}")
 
-        def found():
-            script = (
-                "return [...document.querySelectorAll('.md-search-result__link')].map(a => a.href)"
-            )
-            links = driver.execute_script(script)
-            return {pathlib.PurePosixPath(link.partition("?")[0]).name for link in links}
+            def found():
+                links = driver.execute_script(script)
+                return [pathlib.PurePosixPath(link.partition("?")[0]).stem for link in links][:3]
 
-        wait_for(lambda: "settings.html" in found(), lambda: f"{found()} {complaints(driver)}")
+            wait_for(found, lambda: f"{words}: nothing {complaints(driver)}")
+            assert pages & set(found()), f"{words}: {found()}"
         assert not complaints(driver)
 
 
@@ -131,3 +269,9 @@ def test_the_command_says_where_the_site_is():
     recipe = (ROOT / "Makefile").read_text().partition("\ndocs:")[2].partition("\n\n")[0]
     site_dir = re.search(r"^site_dir: (\S+)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     assert site_dir and f"/{site_dir[1]}/index.html" in recipe
+
+
+def test_a_link_that_leads_nowhere_fails_the_command():
+    """MkDocs counts no warnings with `--quiet`."""
+    recipe = (ROOT / "Makefile").read_text().partition("\ndocs:")[2].partition("\n\n")[0]
+    assert "mkdocs build --strict'" in recipe
