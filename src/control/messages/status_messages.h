@@ -26,7 +26,7 @@ struct ClusterStatus {
   std::map<std::string, std::map<std::string, double>> rates;
   /// How far the training has come.
   RunProgress progress;
-  std::string stopped_by;  ///< Who has ended it with `tfos stop`: "alice@host-a". Else empty.
+  std::string stopped_by;  ///< "alice@host-a", whose `tfos stop` has ended it. Else empty.
   std::optional<Failure> failure;
 };
 

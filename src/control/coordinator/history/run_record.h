@@ -98,7 +98,7 @@ class RunRecord {
   RunProgress progress_;
   std::map<std::string, std::int64_t> epochs_fed_;  // by queue
   std::string stop_reason_;                         // what the driver last stopped all nodes for
-  std::string stopped_by_;                          // who has asked for the cluster's end
+  std::string stopped_by_;                          // whose `tfos stop` has ended the cluster
   /// Since when the loss of a node isn't a finite number.
   std::map<int, std::chrono::milliseconds> diverged_;
   std::set<int> silent_;
