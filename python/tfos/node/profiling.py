@@ -15,6 +15,7 @@ from typing import Any
 
 from tfos.node import collectives
 from tfos.node.agent_link import AgentLink
+from tfos.node.dataset_waits import DatasetWaits
 
 #: The metrics of a node by which a profile is explained.
 _COUNTERS = ("step", "rows", "batches", "feed_node_wait_seconds")
@@ -30,6 +31,16 @@ def serve(link: AgentLink) -> None:
     global _link
     _link = link
     link.native.serve_profiles()
+
+
+def begin() -> None:
+    """A second that is sampled begins."""
+    _dataset_waits.begin()
+
+
+def end() -> None:
+    """It is over."""
+    _dataset_waits.end()
 
 
 def thread_names() -> dict[int, str]:
@@ -63,6 +74,7 @@ def counters() -> dict[str, float]:
     read = {name: metrics[name] for name in _COUNTERS if name in metrics}
     of_collectives = collectives.counters()
     read |= {name: of_collectives[name] for name in _OF_COLLECTIVES if name in of_collectives}
+    read |= _dataset_waits.counters()
     return {
         name: float(value)
         for name, value in read.items()
@@ -70,5 +82,13 @@ def counters() -> dict[str, float]:
     }
 
 
+def _steps() -> float | None:
+    steps = _link.metrics().get("step") if _link else None
+    return steps if isinstance(steps, int | float) and math.isfinite(steps) else None
+
+
 def _name(name: str) -> str:
     return _NUMBER.sub("N", name)
+
+
+_dataset_waits = DatasetWaits(_steps)

@@ -61,6 +61,39 @@ std::string Percent(const json& metrics, const char* name) {
   return fmt::format("{:.0f} %", 100 * share->get<double>());
 }
 
+/// As the page says it: "running (loss nan)".
+std::string StateOf(const json& node, const json& metrics) {
+  const std::string state = Text(node, "state");
+  const std::string loss = Text(metrics, "loss");
+  const bool diverged = loss == "nan" || loss == "inf" || loss == "-inf";
+  return diverged ? fmt::format("{} (loss {})", state, loss) : state;
+}
+
+/// "5ad695f9000fc90b (my-app)", or the id alone where the application has no name.
+std::string ClusterName(const json& status) {
+  const std::string id = Text(status, "cluster_id");
+  const std::string name = Text(status, "name");
+  return name.empty() ? id : fmt::format("{} ({})", id, name);
+}
+
+bool BeginsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
+
+/// Every line without what is beyond the width. A character counts as one column.
+std::string CutLines(const std::string& text, std::size_t width) {
+  std::string cut;
+  std::size_t column = 0;
+  for (const char c : text) {
+    if (c == '\n') {
+      column = 0;
+      cut += c;
+      continue;
+    }
+    if (BeginsCharacter(c)) ++column;
+    if (column <= width) cut += c;
+  }
+  return cut;
+}
+
 Row RowOf(const json& status, const json& node) {
   const std::string id = Number(node, "node_id");
   const json& metrics = At(At(status, "metrics"), id);
@@ -68,13 +101,13 @@ Row RowOf(const json& status, const json& node) {
   std::string detail = Text(node, "detail");
   if (detail.size() > kLongestDetail) {
     std::size_t end = kLongestDetail;
-    while (end > 0 && (static_cast<unsigned char>(detail[end]) & 0xc0) == 0x80) --end;
+    while (end > 0 && !BeginsCharacter(detail[end])) --end;
     detail = detail.substr(0, end) + "...";
   }
   return {fmt::format("{}:{}", Text(node, "job_name"), Number(node, "task_index")),
           Text(node, "host"),
           Pid(node),
-          Text(node, "state"),
+          StateOf(node, metrics),
           Number(metrics, "step"),
           Number(rates, "step", 1),
           Number(metrics, "rows"),
@@ -149,13 +182,13 @@ bool ClusterView::has_ended() const {
                              [](const json& node) { return IsFinal(Text(node, "state")); });
 }
 
-std::string ClusterView::Table(std::size_t most_lines) const {
+std::string ClusterView::Table(std::size_t most_lines, std::size_t width) const {
   const json& nodes = status_.at("nodes");
   std::vector<Row> rows = {{"node", "host", "pid", "state", "step", "steps/s", "rows", "rows/s",
                             "memory", "GPU", "GPU memory", "doing"}};
   for (const json& node : nodes) rows.push_back(RowOf(status_, node));
   const std::array<std::size_t, kColumns> widths = Widths(rows);
-  std::string text = fmt::format("cluster {}: {}, {} nodes\n", Text(status_, "cluster_id"),
+  std::string text = fmt::format("cluster {}: {}, {} nodes\n", ClusterName(status_),
                                  has_failed()  ? "failed"
                                  : has_ended() ? "ended"
                                                : "running",
@@ -174,7 +207,7 @@ std::string ClusterView::Table(std::size_t most_lines) const {
     const auto failure = control::FailureText(status_.at("failure").dump());
     if (failure.ok()) text += *failure + '\n';
   }
-  return text;
+  return CutLines(text, width);
 }
 
 Result<int> ClusterView::NodeNumber(std::string_view name) const {

@@ -24,6 +24,8 @@ std::string Printable(std::string text);
 /// Owner and lifetime: a value. Threads: one at a time.
 class ClusterView {
  public:
+  static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+
   /// Asks it. Errors: those of ClusterAccess, and bug for an answer that nobody can read.
   static Result<ClusterView> Ask(const ClusterAccess& cluster);
   /// Parses the body of /v1/status.
@@ -36,7 +38,8 @@ class ClusterView {
   bool has_ended() const;
 
   /// A line about the cluster, the table of its nodes, `most_lines` in all, and why it has failed.
-  std::string Table(std::size_t most_lines = std::numeric_limits<std::size_t>::max()) const;
+  /// Lines are cut to `width` characters.
+  std::string Table(std::size_t most_lines = kAll, std::size_t width = kAll) const;
 
   /// The number of a node that is called by it, or as "worker:1". Bad input, naming those that
   /// there are, for another.

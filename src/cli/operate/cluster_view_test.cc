@@ -14,6 +14,7 @@ using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 json Status(int nodes) {
   json status = {{"cluster_id", "c1"},
@@ -75,6 +76,30 @@ TEST(ClusterViewTest, SaysHowFarTheTrainingIs) {
   const std::string table = view->Table(6);
   EXPECT_EQ(std::ranges::count(table, '\n'), 6);
   EXPECT_THAT(table, EndsWith("... and 8 more nodes\n"));
+}
+
+TEST(ClusterViewTest, HasTheNameOfTheApplication) {
+  json status = Status(1);
+  status["name"] = "my app\x1b[2J";
+  EXPECT_THAT(ClusterView::Parse(status.dump())->Table(),
+              StartsWith("cluster c1 (my app [2J): running, 1 nodes\n"));
+}
+
+TEST(ClusterViewTest, ANodeThatHasDivergedIsMarkedAsOnThePage) {
+  json status = Status(3);
+  status["metrics"]["0"] = {{"loss", "nan"}};
+  status["metrics"]["1"] = {{"loss", 0.5}};
+  status["metrics"]["2"] = {{"loss", "a text"}};
+  const std::string table = ClusterView::Parse(status.dump())->Table();
+  EXPECT_THAT(table, AllOf(HasSubstr("  running (loss nan)  "), Not(HasSubstr("(loss a"))));
+  EXPECT_THAT(table, Not(HasSubstr("(loss 0")));
+}
+
+TEST(ClusterViewTest, LinesAreCutToTheScreen) {
+  json status = Status(1);
+  status["progress"] = {{"text", "\u00e9poque 1"}};
+  EXPECT_EQ(ClusterView::Parse(status.dump())->Table(ClusterView::kAll, 7),
+            "cluster\n\u00e9poque \nnode   \nchief:0\n");
 }
 
 TEST(ClusterViewTest, AScreenFullOfNodesIsCut) {

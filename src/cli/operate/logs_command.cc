@@ -10,6 +10,7 @@
 #include "cli/operate/cluster_access.h"
 #include "cli/operate/cluster_view.h"
 #include "cli/operate/operate_commands.h"
+#include "cli/options/bounded_option.h"
 #include "control/messages/agent_messages.h"
 #include "control/messages/parts/message_text.h"
 
@@ -20,6 +21,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kWait(10'000);            // for more output
 constexpr milliseconds kAnswerPatience(30'000);  // beyond that
+
+constexpr int kMostLines = 1'000'000;
 
 struct LogsOptions {
   std::string node;
@@ -83,10 +86,8 @@ void AddLogsCommand(CLI::App& app, int& exit_code) {
   AddNode(*command, options->node);
   AddClusterChoice(*command, choice, false);
   command->add_flag("-f,--follow", options->follow, "Go on with what it writes, until it ends");
-  command->add_option("-n,--lines", options->lines, "How many of the last lines to begin with")
-      ->type_name("LINES")
-      ->check(CLI::NonNegativeNumber.description(""))
-      ->capture_default_str();
+  AddNumberOption(*command, "-n,--lines", options->lines, "LINES",
+                  "How many of the last lines to begin with", 0, kMostLines);
   command->callback([choice, options, &exit_code] { exit_code = ShowLogs(*choice, *options); });
 }
 

@@ -1,6 +1,7 @@
 #include "cli/operate/output_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,12 +12,22 @@
 
 namespace tfos::cli {
 
+namespace {
+
+/// Of a path that people gave, as the part beside it is nothing they know of.
+std::string CanNotWrite(const std::string& path) { return fmt::format("can't write {}", path); }
+
+}  // namespace
+
 Result<OutputFile> OutputFile::Open(const std::string& path) {
   OutputFile file(path);
+  struct stat there {};
+  if (::stat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) {
+    return Status(ErrorKind::kBadInput, CanNotWrite(path) + ": it is a folder");
+  }
   file.fd_.Reset(::open(file.part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (file.fd_.valid()) return file;
-  return Status(ErrorKind::kBadInput,
-                Status::FromErrno(errno, fmt::format("write {}", file.part_)).ToString());
+  return Status(ErrorKind::kBadInput, Status::FromErrno(errno, CanNotWrite(path)).ToString());
 }
 
 OutputFile::~OutputFile() {
@@ -27,11 +38,11 @@ Status OutputFile::Write(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(fd_.get(), text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return Status::FromErrno(errno, fmt::format("write {}", part_));
+    if (written < 0) return Status::FromErrno(errno, CanNotWrite(path_));
     text.remove_prefix(static_cast<std::size_t>(written));
   }
   if (::rename(part_.c_str(), path_.c_str()) != 0) {
-    return Status::FromErrno(errno, fmt::format("write {}", path_));
+    return Status::FromErrno(errno, CanNotWrite(path_));
   }
   fd_.Reset();
   return Status::Ok();

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,10 @@ constexpr std::size_t kMostRows = 10;
 constexpr double kLeastShare = 0.001;
 /// From this share on, a node mostly waits.
 constexpr double kMostly = 0.5;
+/// From so many steps on, what a step takes is more than a guess.
+constexpr double kFewSteps = 3;
+/// Below it, a look at how a program takes batches says nothing.
+constexpr double kLeastWatched = 1e-6;
 
 struct Part {
   std::string_view in_path;
@@ -165,11 +170,46 @@ std::string Head(const StackProfile& profile, std::string_view node) {
   std::string text = fmt::format("{}: {:.1f} s, {} samples of each thread", node,
                                  static_cast<double>(profile.elapsed_us) / 1e6, profile.samples);
   const auto steps = profile.counters.find("step");
-  if (steps != profile.counters.end() && steps->second > 0) {
-    text += fmt::format(", {:.0f} steps of {:.1f} ms", steps->second,
-                        static_cast<double>(profile.elapsed_us) / 1e3 / steps->second);
+  const double elapsed = static_cast<double>(profile.elapsed_us) / 1e6;
+  if (steps == profile.counters.end() || steps->second <= 0) return text + '\n';
+  const std::string counted =
+      fmt::format("{:.0f} step{}", steps->second, steps->second < 1.5 ? "" : "s");
+  text += fmt::format(", {} of {:.1f} ms\n", counted, 1e3 * elapsed / steps->second);
+  if (steps->second >= kFewSteps) return text;
+  return text + fmt::format(
+                    "Only {} in {:.1f} s, so what a step takes is a rough guess. A longer "
+                    "profile (--seconds) sees more.\n",
+                    counted, elapsed);
+}
+
+double Counter(const StackProfile& profile, const std::string& name) {
+  const auto counter = profile.counters.find(name);
+  return counter == profile.counters.end() ? 0 : counter->second;
+}
+
+/// The share of the time in which the program waits for its dataset, and not for rows that the
+/// dataset waits for. Nothing where it could not be seen: the node looks only for a part of the
+/// time, at batches that it sees from their beginning to their end.
+std::optional<double> DatasetShare(const StackProfile& profile) {
+  const double watched = Counter(profile, "dataset_watched_seconds");
+  if (watched < kLeastWatched || profile.elapsed_us <= 0) return std::nullopt;
+  const double share = std::min(1.0, Counter(profile, "dataset_wait_seconds") / watched);
+  const double for_rows =
+      Counter(profile, "feed_node_wait_seconds") * 1e6 / static_cast<double>(profile.elapsed_us);
+  return std::max(0.0, share - for_rows);
+}
+
+/// What graphs do, their Python can't show. `seconds_in_ops`: how long the main thread was in them.
+std::string DatasetVerdict(const StackProfile& profile, double seconds_in_ops) {
+  const std::optional<double> share = DatasetShare(profile);
+  if (share) {
+    if (*share < kMostly) return "";
+    return fmt::format("It mostly waits for its own dataset (tf.data): {:.0f} % of the time.\n",
+                       100 * *share);
   }
-  return text + '\n';
+  if (seconds_in_ops * 1e6 < kMostly * static_cast<double>(profile.elapsed_us)) return "";
+  return "Whether it waits for its own dataset (tf.data) can't be told: TensorFlow's profiler saw "
+         "it take no batches.\n";
 }
 
 /// What the stacks can't show, as graphs do it: most of the time goes to waiting for others. Empty
@@ -213,6 +253,10 @@ std::string Counted(const StackProfile& profile) {
         std::pair("collective_wait_seconds", "  of these, waiting for other nodes")}) {
     const auto counter = profile.counters.find(name);
     if (counter != profile.counters.end()) table.Add(counter->second, what);
+  }
+  if (const std::optional<double> share = DatasetShare(profile)) {
+    table.Add(*share * static_cast<double>(profile.elapsed_us) / 1e6,
+              "waiting for its own dataset (tf.data)");
   }
   return table.Text();
 }
@@ -271,6 +315,7 @@ std::string ProfileTables(const StackProfile& profile, std::string_view node) {
   for (const auto& [what, seconds] : Largest(parts)) where.Add(seconds, what);
   std::string verdict = Verdict(profile);
   if (verdict.empty()) verdict = SlowFunction(profile, parts[kOps], called_by_graphs);
+  if (verdict.empty()) verdict = DatasetVerdict(profile, parts[kOps]);
   const Table on_it(profile, "Functions of the program on its main thread, with what they call",
                     Table::Of::kOneThread);
   const Table on_others(

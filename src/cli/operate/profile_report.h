@@ -11,10 +11,10 @@ namespace tfos::cli {
 // What a profile of a node says. Threads: pure functions. Errors: none; any profile that could be
 // read is described.
 
-/// For people: a line that says whether the node mostly waits for rows, for other nodes or for a
-/// function that a dataset calls. Then tables: where the node's main thread was, what the node has
-/// counted, the CPU time of its threads, and the functions of its program, on the main thread and
-/// on others.
+/// For people: a line that says whether the node mostly waits for rows, for other nodes, for a
+/// function that a dataset calls, or for its dataset. Then tables: where the node's main thread
+/// was, what the node has counted, the CPU time of its threads, and the functions of its program,
+/// on the main thread and on others.
 std::string ProfileTables(const StackProfile& profile, std::string_view node);
 
 /// A file for https://www.speedscope.app, in its own format

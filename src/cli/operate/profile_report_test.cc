@@ -94,6 +94,45 @@ TEST_F(ProfileReportTest, ANodeThatMostlyWaitsIsSaidToBeforeAllTables) {
   EXPECT_THAT(Tables(), HasSubstr("It mostly waits for other nodes: 100 % of the time.\n"));
 }
 
+TEST_F(ProfileReportTest, AProgramThatMostlyWaitsForItsDatasetIsSaidTo) {
+  Add("MainThread", {main_, fit_, execute_}, 1'000'000);
+  // Seen for a quarter of the time.
+  builder_.profile().counters = {
+      {"step", 10}, {"dataset_wait_seconds", 0.2}, {"dataset_watched_seconds", 0.25}};
+  EXPECT_THAT(
+      Tables(),
+      AllOf(HasSubstr("\nIt mostly waits for its own dataset (tf.data): 80 % of the time.\n"),
+            HasSubstr("  80.0 %       80.0 ms a step  waiting for its own dataset (tf.data)\n")));
+  builder_.profile().counters["feed_node_wait_seconds"] = 0.4;
+  EXPECT_THAT(Tables(), AllOf(Not(HasSubstr("mostly")), HasSubstr("  40.0 %       40.0 ms a step  "
+                                                                  "waiting for its own dataset")));
+  builder_.profile().counters["feed_node_wait_seconds"] = 0.9;
+  EXPECT_THAT(Tables(), AllOf(HasSubstr("It mostly waits for rows: 90 %"),
+                              Not(HasSubstr("its own dataset"))));
+  builder_.profile().counters = {{"dataset_watched_seconds", 0.25}};
+  EXPECT_THAT(Tables(), Not(HasSubstr("dataset (tf.data)")));
+}
+
+TEST_F(ProfileReportTest, WaitsForADatasetThatCouldNotBeSeenAreNotDenied) {
+  Add("MainThread", {main_, fit_, execute_}, 1'000'000);
+  EXPECT_THAT(Tables(),
+              HasSubstr("\nWhether it waits for its own dataset (tf.data) can't be told: "));
+  builder_.profile().counters = {{"feed_node_wait_seconds", 0.9}};
+  EXPECT_THAT(Tables(), Not(HasSubstr("can't be told")));
+}
+
+TEST_F(ProfileReportTest, FewStepsAreSaidToBeAGuess) {
+  Add("MainThread", {main_, hot_}, 1'000'000);
+  builder_.profile().counters = {{"step", 1}};
+  EXPECT_THAT(Tables(), AllOf(HasSubstr(", 1 step of 1000.0 ms\nOnly 1 step in 1.0 s, so what a "
+                                        "step takes is a rough guess."),
+                              Not(HasSubstr("1 steps"))));
+  builder_.profile().counters = {{"step", 2}};
+  EXPECT_THAT(Tables(), HasSubstr(", 2 steps of 500.0 ms\nOnly 2 steps in 1.0 s, "));
+  builder_.profile().counters = {{"step", 3}};
+  EXPECT_THAT(Tables(), Not(HasSubstr("guess")));
+}
+
 TEST_F(ProfileReportTest, TheProgramsFunctionsHaveWhatTheyCall) {
   Add("MainThread", {main_, hot_, Library("dot", "/numpy/core.py")}, 200'000);
   Frame elsewhere = hot_;

@@ -34,6 +34,14 @@ class Screen {
     return size.ws_row - 1u;
   }
 
+  /// How wide lines may be: those that wrap would be more lines than were counted.
+  std::size_t Width() const {
+    winsize size{};
+    if (!terminal_) return ClusterView::kAll;
+    if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+    return size.ws_col;
+  }
+
   void Show(const std::string& text) {
     // Up to where the last text begins; each line without the rest of what was there; nothing
     // below.
@@ -63,7 +71,7 @@ int Watch(const ClusterChoice& choice, std::chrono::duration<double> interval) {
       return kDone;
     }
     if (!view.ok()) return Complain("top", view.status());
-    screen.Show(view->Table(screen.Lines()));
+    screen.Show(view->Table(screen.Lines(), screen.Width()));
     shown = true;
     if (view->has_failed()) return kFailed;
     if (view->has_ended()) return kDone;

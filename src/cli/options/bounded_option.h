@@ -11,6 +11,10 @@ namespace tfos::cli {
 void AddSecondsOption(CLI::App& command, const std::string& name, double& seconds,
                       const std::string& help, double least, double most);
 
+/// The same for a whole number, called `unit` in the help.
+void AddNumberOption(CLI::App& command, const std::string& names, int& number,
+                     const std::string& unit, const std::string& help, int least, int most);
+
 }  // namespace tfos::cli
 
 #endif  // TFOS_CLI_OPTIONS_BOUNDED_OPTION_H_

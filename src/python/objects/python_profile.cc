@@ -49,7 +49,9 @@ class Sampler {
       : module_(nb::module_::import_(kModule)),
         frames_now_(nb::module_::import_("sys").attr("_current_frames")),
         names_(nb::cast<std::map<std::uint64_t, std::string>>(module_.attr("thread_names")())),
-        before_(Numbers()) {}
+        before_(Numbers()) {
+    module_.attr("begin")();
+  }
 
   void Sample(Clock::Duration time) {
     ++builder_.profile().samples;
@@ -65,6 +67,7 @@ class Sampler {
   }
 
   std::string Finish() {
+    module_.attr("end")();
     const Grown after = Numbers();
     builder_.profile().cpu_seconds = Growth(before_.first, after.first);
     builder_.profile().counters = Growth(before_.second, after.second);

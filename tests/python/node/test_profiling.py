@@ -34,4 +34,6 @@ def test_only_numbers_are_counters(value, monkeypatch):
             return {"step": value, "rows": 3, "loss": 0.5}
 
     monkeypatch.setattr(profiling, "_link", Link())
-    assert profiling.counters() == {"rows": 3.0}
+    counters = profiling.counters()
+    assert counters.pop("rows") == 3.0
+    assert set(counters) == {"dataset_wait_seconds", "dataset_watched_seconds"}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
 import re
 import signal
+import struct
 import subprocess
+import termios
 
 import pytest
 
@@ -28,7 +31,7 @@ def test_the_only_cluster_is_found(folder):
         )
         shown = tfos("status")
         assert shown.returncode == RUNS, shown.stderr
-        assert f"cluster {cluster.cluster_id}: running, 2 nodes" in shown.stdout
+        assert f"cluster {cluster.cluster_id} (simulated): running, 2 nodes" in shown.stdout
         assert "worker:0  host-000.cluster.example  5001  running" in shown.stdout
         as_json = json.loads(tfos("status", cluster.cluster_id[:4], "--json").stdout)
         assert as_json["metrics"]["1"] == {"step": 7, "rows": 896}
@@ -154,11 +157,12 @@ def test_top_goes_on_until_the_cluster_ends():
         top = follow("top", "--interval", "0.1")
         blocks = 0
         while blocks < 3:
-            blocks += top.stdout.readline().startswith(f"cluster {cluster.cluster_id}: running")
+            line = top.stdout.readline()
+            blocks += line.startswith(f"cluster {cluster.cluster_id} (simulated): running")
         for node in range(2):
             cluster.end(node)
         rest = top.stdout.read()
-        assert f"cluster {cluster.cluster_id}: ended" in rest
+        assert f"cluster {cluster.cluster_id} (simulated): ended" in rest
         assert top.wait(BOUND_SECONDS) == RUNS
         top.stdout.close()
 
@@ -175,12 +179,30 @@ def test_top_paints_over_itself_on_a_terminal(ctrl_c):
         _, status = os.waitpid(pid, 0)
         os.close(terminal)
     assert os.WTERMSIG(status) == signal.SIGINT
-    title = f"cluster {cluster.cluster_id}: running, 1 nodes".encode()
+    title = f"cluster {cluster.cluster_id} (simulated): running, 1 nodes".encode()
     first, second = re.split(rb"\x1b\[\d+A", shown)[:2]
     assert title in first and title in second
     # As many lines up as there were: about the cluster, its progress, the names of the columns, a
     # node.
     assert [int(lines) for lines in up[:2]] == [first.count(b"\n"), second.count(b"\n")]
+
+
+def test_top_cuts_lines_to_the_terminal(ctrl_c):
+    with SimulatedCluster(1):
+        pid, terminal = pty.fork()
+        if pid == 0:
+            size = struct.pack("HHHH", 24, 30, 0, 0)
+            fcntl.ioctl(1, termios.TIOCSWINSZ, size)
+            os.execv(executable.path(), ["tfos", "top", "--interval", "0.1"])
+        shown = b""
+        while not re.search(rb"\x1b\[\d+A", shown):
+            shown += os.read(terminal, 1000)
+        os.write(terminal, b"\x03")
+        os.waitpid(pid, 0)
+        os.close(terminal)
+    first = re.split(rb"\x1b\[\d+A", shown)[0]
+    lines = re.sub(rb"\x1b\[[KJ]", b"", first).splitlines()
+    assert max(len(line.strip(b"\r")) for line in lines) == 30
 
 
 @pytest.mark.parametrize("command", ["status", "top", "logs", "stack", "report", "stop"])

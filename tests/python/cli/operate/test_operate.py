@@ -23,11 +23,16 @@ def test_status_and_logs_of_running_nodes(standalone_spark, tmp_path, leftovers)
         wait_for_files(tmp_path, "said")
         status = run_tfos("status")
         assert status.returncode == 0, status.stderr
-        assert f"cluster {cluster.cluster_id}: running, 2 nodes" in status.stdout
+        name = standalone_spark.sparkContext.appName
+        assert f"cluster {cluster.cluster_id} ({name}): running, 2 nodes" in status.stdout
         assert str(pid_of(cluster, "worker:1")) in status.stdout
         wait_for(lambda: "line 199 of worker:1" in run_tfos("logs", "worker:1").stdout, "all lines")
         last = run_tfos("logs", "1", "--lines", "2")
         assert last.stdout == "line 198 of worker:1\nline 199 of worker:1\n"
+        for wrong in ("-3", "1000001", "x"):
+            refused = run_tfos("logs", "1", "-n", wrong)
+            assert refused.returncode == 2
+            assert f"{wrong}; it must be from 0 to 1000000\n" in refused.stderr
         # As many lines as that, though more are there.
         assert run_tfos("logs", "worker:0").stdout.count("\n") == 100
 

@@ -79,6 +79,16 @@ def test_a_profile_shows_the_hot_function_and_no_values(standalone_spark, tmp_pa
     assert [path.name for path in tmp_path.glob("*.part")] == []
 
 
+def test_a_program_that_waits_for_its_own_dataset_is_told(standalone_spark, tmp_path, leftovers):
+    with start(standalone_spark, operate.fit_on_a_slow_dataset, tmp_path):
+        wait_for_files(tmp_path, "trains")
+        done = run_tfos("profile", "worker:0", "--seconds", "4")
+        (tmp_path / "end").touch()
+    assert done.returncode == 0, done.stderr
+    assert "It mostly waits for its own dataset (tf.data): " in done.stdout
+    assert " waiting for its own dataset (tf.data)\n" in done.stdout.partition("counted")[2]
+
+
 def test_one_profile_at_a_time_which_ctrl_c_ends(standalone_spark, tmp_path, leftovers):
     with start(standalone_spark, operate.wait_on_the_main_thread, tmp_path) as cluster:
         wait_for_files(tmp_path, "waits")
@@ -131,7 +141,11 @@ def test_what_can_not_be_profiled_says_why(standalone_spark, tmp_path, leftovers
         assert stopped.returncode == 1
         assert "it is stopped (SIGSTOP or SIGTSTP" in stopped.stderr
         elsewhere = run_tfos("profile", "worker:0", "--output", "/nowhere/x.json")
-        assert elsewhere.returncode == 2 and "/nowhere/x.json" in elsewhere.stderr
+        assert elsewhere.returncode == 2
+        assert "can't write /nowhere/x.json: No such file or directory" in elsewhere.stderr
+        folder = run_tfos("profile", "worker:0", "--output", str(tmp_path))
+        assert folder.returncode == 2
+        assert f"can't write {tmp_path}: it is a folder" in folder.stderr
         assert run_tfos("profile", "worker:9").returncode == 2
         assert run_tfos("profile", "worker:0", "--seconds", "301").returncode == 2
         reader = run_tfos("profile", "worker:0", "--link", link=cluster.page_url)

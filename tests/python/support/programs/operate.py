@@ -134,3 +134,38 @@ def hot_function(secret):
 def wait_on_the_main_thread(ctx):
     pathlib.Path(ctx.args["dir"], f"waits-{ctx.node_id}").touch()
     wait_in_python(ctx.args["dir"])
+
+
+def fit_on_a_slow_dataset(ctx):
+    """Trains until there is a file `end`. Each batch takes far longer than its step, and no Python
+    makes it."""
+    import tensorflow as tf
+
+    import keras
+
+    folder = pathlib.Path(ctx.args["dir"])
+
+    class UntilTheEnd(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            (folder / f"trains-{ctx.node_id}").touch()
+            if (folder / "end").exists():
+                self.model.stop_training = True
+
+    def sort_for_long(x, y):
+        numbers = tf.random.uniform((300, 300))
+        _, numbers = tf.while_loop(
+            lambda turn, _: turn < 4,
+            lambda turn, all_: (turn + 1, tf.sort(tf.matmul(all_, all_) * 1e-2)),
+            (0, numbers),
+        )
+        return x + 0 * tf.reduce_sum(numbers), y
+
+    dataset = tf.data.Dataset.from_tensors((tf.ones((8, 4)), tf.ones((8, 1)))).repeat()
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    model.fit(
+        dataset.map(sort_for_long),
+        steps_per_epoch=1_000_000,
+        verbose=0,
+        callbacks=[UntilTheEnd()],
+    )
