@@ -116,6 +116,16 @@ std::vector<std::uint32_t> Group::ranks() const {
   return shown_ranks_;
 }
 
+Clock::Duration Group::busy() const {
+  const MutexLock lock(shown_mutex_);
+  return at_work_ == nullptr ? busy_ : busy_ + (Clock::Steady().Now() - event_begin_);
+}
+
+Clock::Duration Group::waited() const {
+  const MutexLock lock(shown_mutex_);
+  return at_work_ == nullptr ? waited_ : waited_ + at_work_->waited();
+}
+
 bool Group::MayGoOn(const Status& failure) const {
   return membership_ != nullptr && !*closed_ &&
          (failure.kind() == ErrorKind::kReconnect || failure.kind() == ErrorKind::kRetryLater);
@@ -273,18 +283,27 @@ Operation Group::Begin(Operation operation, std::string_view name) {
 }
 
 void Group::Stamp(const Operation& operation) {
-  event_begin_ = Clock::Steady().Now();
   event_bytes_ = operation.elements * ElementBytes(operation.dtype);
+  {
+    const MutexLock lock(shown_mutex_);
+    event_begin_ = Clock::Steady().Now();
+    at_work_ = generation_.get();
+  }
   if (timeline_ == nullptr) return;
   event_.operation = operation;
   event_.begin = std::chrono::system_clock::now();
 }
 
 Status Group::Finish(Status status) {
-  const Clock::Duration duration = Clock::Steady().Now() - event_begin_;
   const Clock::Duration waited = generation_->waited();
-  busy_ += duration.count();
-  waited_ += waited.count();
+  Clock::Duration duration{};
+  {
+    const MutexLock lock(shown_mutex_);
+    duration = Clock::Steady().Now() - event_begin_;
+    busy_ += duration;
+    waited_ += waited;
+    at_work_ = nullptr;
+  }
   if (status.ok()) bytes_ += event_bytes_;
   if (timeline_ != nullptr) {
     event_.bytes = event_bytes_;

@@ -107,10 +107,11 @@ class Group {
   /// Ends the group for everybody: what waits in another thread fails with `why` within a moment.
   void Close(std::string_view why);
 
-  /// How long the operations that have ended took, and of that, waited for members that had not
-  /// begun them. Threads: also while a call is under way.
-  Clock::Duration busy() const { return Clock::Duration(busy_.load()); }
-  Clock::Duration waited() const { return Clock::Duration(waited_.load()); }
+  /// How long operations took, and of that, waited for members that had not begun them. Both grow
+  /// while an operation goes on: one that waits for a member that stands still is seen at once.
+  /// Threads: also while a call is under way.
+  Clock::Duration busy() const;
+  Clock::Duration waited() const;
   /// How many bytes of tensors they summed up, sent and gathered; of those that failed none.
   /// Threads: as above.
   std::uint64_t bytes() const { return bytes_.load(); }
@@ -153,8 +154,6 @@ class Group {
   const std::uint32_t rank_;
   const std::shared_ptr<Membership> membership_;  ///< Null if the group is not elastic.
   std::atomic<std::uint32_t> size_ = 0;
-  std::atomic<Clock::Duration::rep> busy_ = 0;
-  std::atomic<Clock::Duration::rep> waited_ = 0;
   std::atomic<std::uint64_t> bytes_ = 0;
   std::atomic<bool> in_steps_ = false;
   std::atomic<bool> has_state_;
@@ -174,13 +173,17 @@ class Group {
   Status ended_ TFOS_GUARDED_BY(mutex_);  ///< Why an elastic group has no further generation.
   std::unique_ptr<Timeline> timeline_ TFOS_GUARDED_BY(mutex_);  ///< Null if none is wanted.
   Timeline::Event event_ TFOS_GUARDED_BY(mutex_);  ///< The operation that was begun last.
-  Clock::TimePoint event_begin_ TFOS_GUARDED_BY(mutex_);
   std::uint64_t event_bytes_ TFOS_GUARDED_BY(mutex_) = 0;
 
   // For those who ask while a call is under way.
   mutable Mutex shown_mutex_;
   std::string transport_ TFOS_GUARDED_BY(shown_mutex_);
   std::vector<std::uint32_t> shown_ranks_ TFOS_GUARDED_BY(shown_mutex_);
+  Clock::Duration busy_ TFOS_GUARDED_BY(shown_mutex_){};    ///< Of operations that have ended.
+  Clock::Duration waited_ TFOS_GUARDED_BY(shown_mutex_){};  ///< The same.
+  /// Of the operation that goes on; null if none does.
+  const Generation* at_work_ TFOS_GUARDED_BY(shown_mutex_) = nullptr;
+  Clock::TimePoint event_begin_ TFOS_GUARDED_BY(shown_mutex_);
 };
 
 /// The operations of a Group while it does a transaction. See there.

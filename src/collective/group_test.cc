@@ -7,12 +7,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <latch>
 #include <optional>
 #include <random>
 #include <span>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -221,6 +224,27 @@ TEST_P(TransportTest, KnowsWhatItsOperationsTook) {
     EXPECT_EQ(group.bytes(), 2 * sizeof(float) * values.size());
     ASSERT_TRUE(group.Barrier("of no tensors").ok());
     EXPECT_EQ(group.bytes(), 2 * sizeof(float) * values.size());
+    EXPECT_LE(group.waited(), group.busy());
+  });
+}
+
+// Covers: node frozen / training
+TEST_P(TransportTest, AWaitForAnotherMemberCountsWhileItGoesOn) {
+  constexpr std::chrono::milliseconds kLong(250);
+  std::latch seen(1);
+  RunMembers(Make(2), [&](Group& group) {
+    if (group.rank() == 1) {
+      seen.wait();
+      ASSERT_TRUE(group.Barrier("all here").ok());
+      return;
+    }
+    std::thread looker([&] {
+      while (group.waited() < kLong) std::this_thread::yield();
+      EXPECT_GE(group.busy(), kLong);
+      seen.count_down();
+    });
+    EXPECT_TRUE(group.Barrier("all here").ok());
+    looker.join();
     EXPECT_LE(group.waited(), group.busy());
   });
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import threading
+import time
 from typing import Any
 
 from tfos import _native
@@ -15,6 +16,8 @@ from tfos.node import collectives
 #: What a metrics message may hold, as docs/formats/control-protocol.md says.
 MOST_METRICS = 192
 MOST_METRIC_BYTES = 256
+#: How often rates are looked at where the program reports nothing, as while it waits.
+_LOOK_SECONDS = 1.0
 
 
 class AgentLink:
@@ -30,6 +33,7 @@ class AgentLink:
         self._doing = ""
         self._collectives = collectives.Recent()
         self._lock = threading.Lock()  # of the five above
+        threading.Thread(target=self._look_again, name="tfos rates", daemon=True).start()
 
     @property
     def native(self) -> Any:
@@ -91,6 +95,18 @@ class AgentLink:
         with self._lock:
             self._of_keras |= readable
             self._send_metrics()
+
+    def look_at_collectives(self) -> None:
+        """Reports what its operations with other nodes take now. The program itself says nothing
+        while it waits in one."""
+        with self._lock:
+            if self._collectives.look():
+                self._send_metrics()
+
+    def _look_again(self) -> None:
+        while True:
+            time.sleep(_LOOK_SECONDS)
+            self.look_at_collectives()
 
     def metrics(self) -> dict[str, Any]:
         """What this node reports, its feed's and the program's, as it is now."""

@@ -18,9 +18,9 @@ _SHARES = frozenset({"share_in_collectives", "share_waiting_for_nodes"})
 
 
 def counters() -> dict[str, float]:
-    """What operations took so far, and what of that was waiting for other nodes; the bytes of their
-    tensors. Nothing before the first of them. Neither imports TensorFlow nor waits for other
-    nodes."""
+    """What operations took so far, also the one that goes on, and what of that was waiting for
+    other nodes; the bytes of the tensors of those that have ended. Nothing before the first of
+    them. Neither imports TensorFlow nor waits for other nodes."""
     group = getattr(sys.modules.get("tfos.collective"), "_group", None)
     if group is None:
         return {}
@@ -63,5 +63,5 @@ class Recent:
             OF_COLLECTIVES[name]: (value - before[name]) / (now - begin)
             for name, value in read.items()
         }
-        # An operation counts when it ends, though it may have begun before these seconds.
+        # The counters are read a moment before the clock.
         return {name: min(1.0, rate) if name in _SHARES else rate for name, rate in rates.items()}

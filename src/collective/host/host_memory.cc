@@ -141,7 +141,7 @@ void HostMemory::Ring() {
 
 void HostMemory::Begin(const Operation& operation) {
   operation_ = operation;
-  waited_ = {};
+  waited_ = 0;
   agreed_.assign(members_, false);
   told_.assign(members_, false);
   Control& own = ControlOf(rank_);
@@ -175,11 +175,7 @@ Status HostMemory::Await(std::size_t member, Stage stage, std::uint64_t chunk) {
   const Control& other = ControlOf(member);
   if (!agreed_[member]) {
     const auto has_begun = [&] { return other.begun.load() > operation_.number; };
-    if (!has_begun()) {
-      const Clock::TimePoint begin = Clock::Steady().Now();
-      TFOS_RETURN_IF_ERROR(WaitFor(member, has_begun));
-      waited_ += Clock::Steady().Now() - begin;
-    }
+    TFOS_RETURN_IF_ERROR(WaitFor(member, has_begun, &waited_));
     TFOS_RETURN_IF_ERROR(Compare(member));
     agreed_[member] = true;
   }
@@ -214,15 +210,21 @@ Status HostMemory::Compare(std::size_t member) {
   return OtherOperation(watch_->NameOf(member), theirs, operation_);
 }
 
-Status HostMemory::WaitFor(std::size_t member, const std::function<bool()>& reached) {
+Status HostMemory::WaitFor(std::size_t member, const std::function<bool()>& reached,
+                           std::atomic<Clock::Duration::rep>* meter) {
   if (reached()) return {};
   Control& other = ControlOf(member);
   const Clock::TimePoint begin = Clock::Steady().Now();
+  const Clock::Duration::rep before = meter == nullptr ? 0 : meter->load();
+  const auto count = [&](Clock::TimePoint now) {
+    if (meter != nullptr) meter->store(before + (now - begin).count());
+  };
   if (patience_ > nanoseconds::zero()) {
     const Clock::TimePoint until = begin + patience_;
     do {
       for (int look = 0; look < kLooks; ++look) {
         if (reached()) {
+          if (meter != nullptr) count(Clock::Steady().Now());
           patience_ = std::min(patience_ * 2, crowded_ ? kLeastPatience : kMostPatience);
           return {};
         }
@@ -244,6 +246,7 @@ Status HostMemory::WaitFor(std::size_t member, const std::function<bool()>& reac
       if (status = watch_->OnLeft(member); !status.ok()) break;
     }
     const Clock::TimePoint now = Clock::Steady().Now();
+    count(now);
     if (other.failed.load() != 0 || now - asked >= kCheckInterval) {
       asked = now;
       // It may have come so far just before it ended.
@@ -255,6 +258,7 @@ Status HostMemory::WaitFor(std::size_t member, const std::function<bool()>& reac
     Sleep(other.events, seen);
   }
   other.sleepers.fetch_sub(1);
+  if (meter != nullptr) count(Clock::Steady().Now());
   return status;
 }
 

@@ -1,6 +1,7 @@
 #ifndef TFOS_COLLECTIVE_HOST_HOST_MEMORY_H_
 #define TFOS_COLLECTIVE_HOST_HOST_MEMORY_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +13,7 @@
 
 #include "base/memory/shared_memory.h"
 #include "base/process/unique_fd.h"
+#include "base/time/deadline.h"
 #include "collective/operation/operation.h"
 #include "tfos/status.h"
 
@@ -86,8 +88,9 @@ class HostMemory {
   /// Waits until `member` has come to `stage` of `chunk` of the current operation, which it must
   /// do too.
   Status Await(std::size_t member, Stage stage, std::uint64_t chunk);
-  /// How long it has waited in the current operation for members that had not begun it.
-  std::chrono::steady_clock::duration waited() const { return waited_; }
+  /// How long it has waited in the current operation for members that had not begun it. It grows
+  /// while a wait goes on. Threads: any.
+  Clock::Duration waited() const { return Clock::Duration(waited_.load()); }
   Status AwaitAll(Stage stage, std::uint64_t chunk);
   /// Waits until all are done with what was in the slot of `chunk`.
   Status AwaitFree(std::uint64_t chunk);
@@ -113,7 +116,9 @@ class HostMemory {
   Control& ControlOf(std::size_t member) const;
   std::span<std::byte> SlotOf(std::size_t member, std::uint64_t chunk) const;
   void Ring();
-  Status WaitFor(std::size_t member, const std::function<bool()>& reached);
+  /// `meter` grows by what the wait takes, also while it goes on.
+  Status WaitFor(std::size_t member, const std::function<bool()>& reached,
+                 std::atomic<Clock::Duration::rep>* meter = nullptr);
   Status Compare(std::size_t member);
 
   SharedMemory memory_;
@@ -125,7 +130,7 @@ class HostMemory {
   Operation operation_;
   std::vector<bool> agreed_;  ///< Members that are known to do this operation.
   std::vector<bool> told_;    ///< Members that have left and know of this operation.
-  std::chrono::steady_clock::duration waited_{};
+  std::atomic<Clock::Duration::rep> waited_ = 0;
   std::chrono::nanoseconds patience_;  ///< How long to look before it sleeps.
 };
 

@@ -27,7 +27,7 @@ constexpr std::chrono::microseconds kLookAtUcx{20};
 
 void Mesh::Begin(const Operation& operation) {
   operation_ = operation;
-  waited_ = {};
+  waited_ = 0;
   begun_.assign(size(), false);
 }
 
@@ -69,7 +69,7 @@ Status Mesh::MoveAll(Link* to, Link* from) {
     if (std::exchange(moved_before, moved()) != moved_before) since = begin;
     const bool begins = receives && !from->agreed();
     TFOS_RETURN_IF_ERROR(Await(sends ? to : nullptr, receives ? from : nullptr, begin - since));
-    if (begins) waited_ += Clock::Steady().Now() - begin;
+    if (begins) waited_ += (Clock::Steady().Now() - begin).count();
     TFOS_RETURN_IF_ERROR(CheckWait(sends ? to : nullptr, receives ? from : nullptr, since));
   }
 }

@@ -1,6 +1,7 @@
 #ifndef TFOS_COLLECTIVE_MESH_MESH_H_
 #define TFOS_COLLECTIVE_MESH_MESH_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -70,8 +71,9 @@ class Mesh {
   /// How elements travel to the other members, for people: `tcp`, `ucx (rc_mlx5/mlx5_0:1)`.
   std::string DescribeStreams() const;
 
-  /// How long `Move` has waited in the current operation for members that had not begun it.
-  Clock::Duration waited() const { return waited_; }
+  /// How long `Move` has waited in the current operation for members that had not begun it. It
+  /// grows while a wait goes on. Threads: any.
+  Clock::Duration waited() const { return Clock::Duration(waited_.load()); }
 
   /// For a caller that has waited so long for `member` in its own way, asked in intervals: fails
   /// when that member is gone, or after a while when any is.
@@ -132,7 +134,7 @@ class Mesh {
   bool unencrypted_ = false;  ///< UCX is used where TLS would be without it.
   bool told_left_ = false;    ///< From then on others may close their connections.
   std::function<void(std::uint32_t)> on_stall_;
-  Clock::Duration waited_{};
+  std::atomic<Clock::Duration::rep> waited_ = 0;
   Status failure_;
 };
 

@@ -9,8 +9,17 @@
   const MOST_OF_PROGRAM = 12;
   const MOST_SUMMED = 8;  // Nodes.
   const MOST_NAMED = 3;
+  const FONT = "11px system-ui, sans-serif";
+  const MARK = 16;  // What uPlot draws between an axis and its labels, and a little room.
 
-  // What is measured of every cluster. `of`: which curve stands for all nodes; of many, it is the mean
+  const pen = document.createElement("canvas").getContext("2d");
+  /** How wide labels of an axis are. */
+  function widest(labels) {
+    pen.font = FONT;
+    return Math.ceil(Math.max(0, ...labels.map((label) => pen.measureText(label).width)));
+  }
+
+  // What is measured of every cluster. `level`: the axis need not begin at zero. `of`: which curve stands for all nodes; of many, it is the mean
   // in any case, as the curve of one node would vanish below the sum.
   const COMMON = [
     {id: "rows", title: "Rows read", of: "sum", unit: (v) => `${tfos.number(v)}/s`},
@@ -21,15 +30,15 @@
         {label: "Spark, for nodes:", name: "feed_feeder_wait_seconds", color: "--c1"},
       ],
     },
-    {id: "feed_queued_bytes", title: "Rows waiting in nodes", of: "sum", unit: tfos.bytes},
+    {id: "feed_queued_bytes", title: "Rows waiting in nodes", of: "sum", level: true, unit: tfos.bytes},
     {id: "step", title: "Steps", of: "mean", unit: (v) => `${tfos.number(v)}/s`},
     {id: "share_in_collectives", title: "Time in collective operations", of: "mean", unit: tfos.percent, most: 1},
     {id: "share_waiting_for_nodes", title: "Time waiting for other nodes", of: "mean", unit: tfos.percent, most: 1},
     {id: "collective_bytes_per_second", title: "Bytes of collective operations", of: "sum", unit: (v) => (known(v) ? `${tfos.bytes(v)}/s` : "")},
     {id: "cpu_seconds", title: "CPU cores of the program", of: "mean", unit: (v) => (known(v) ? Number(v.toPrecision(3)).toString() : "")},
-    {id: "rss_bytes", title: "Memory of the program", of: "mean", unit: tfos.bytes},
+    {id: "rss_bytes", title: "Memory of the program", of: "mean", level: true, unit: tfos.bytes},
     {id: "gpu_utilization", title: "GPU utilization", of: "mean", unit: tfos.percent, most: 1},
-    {id: "gpu_memory_bytes", title: "GPU memory in use", of: "mean", unit: tfos.bytes},
+    {id: "gpu_memory_bytes", title: "GPU memory in use", of: "mean", level: true, unit: tfos.bytes},
     {id: "seconds_without_answer", title: "No sign of life", of: "mean", names: true, unit: (v) => (known(v) ? `${tfos.number(v)} s` : "")},
     {id: "parameter_pushes", title: "Pushes to parameter servers", of: "sum", unit: (v) => `${tfos.number(v)}/s`},
     {id: "parameter_bytes_received", title: "Bytes to parameter servers", of: "sum", unit: (v) => `${tfos.bytes(v)}/s`},
@@ -41,11 +50,11 @@
     const own = Object.keys(series).filter((name) => series[name].source === "program").sort((a, b) =>
       (/loss/.test(b) - /loss/.test(a)) || (/^loss$/.test(b) - /^loss$/.test(a)) || (a < b ? -1 : 1));
     const ofProgram = own.map((name) => ({
-      id: name, title: name, of: "mean",
+      id: name, title: name, of: "mean", level: series[name].kind !== "rate",
       unit: series[name].kind === "rate" ? (v) => `${tfos.number(v)}/s` : tfos.number,
     }));
     // A loss that was no number from the first sample on has no curve, and is what matters most.
-    if (diverged && !series.loss) ofProgram.unshift({id: "loss", title: "loss", of: "mean", unit: tfos.number});
+    if (diverged && !series.loss) ofProgram.unshift({id: "loss", title: "loss", of: "mean", level: true, unit: tfos.number});
     const ofAll = COMMON.filter((chart) => chart.lines ? chart.lines.some((line) => series[line.name]) : series[chart.id]);
     return {ofProgram, ofAll};
   }
@@ -103,6 +112,7 @@
     /** diverged: since when a node's loss is no number, by its id. */
     show(times, series, picked, nodes, over, diverged) {
       this.bad = this.plan.id === "loss" ? badLosses(nodes, diverged) : "";
+      this.good = nodes.filter((node) => !tfos.badLoss(node) && known(node.metrics.loss)).length;
       this.box.classList.toggle("bad", Boolean(this.bad));
       const lines = this.lines(times, series, picked, nodes.length);
       this.those = this.plan.names ? nodes.filter((node) => !tfos.hasEnded(node) && node.metrics[this.plan.id] > 0) : [];
@@ -123,7 +133,7 @@
       if (this.plot) this.plot.destroy();
       const axis = {
         stroke: colorOf("--quiet"), grid: {stroke: colorOf("--grid"), width: 1},
-        ticks: {stroke: colorOf("--grid"), width: 1}, font: "11px system-ui, sans-serif",
+        ticks: {stroke: colorOf("--grid"), width: 1}, font: FONT,
       };
       const bands = [];
       lines.forEach((line, i) => {
@@ -131,12 +141,13 @@
       });
       this.plot = new uPlot({
         width: Math.max(200, this.place.clientWidth || 320), height: HEIGHT,
-        legend: {show: false}, padding: [6, 22, 0, 0],
+        // Half of a label of the time may stand beside the last moment.
+        legend: {show: false}, padding: [6, 2 + Math.ceil(widest(["00:00:00"]) / 2), 0, 0],
         cursor: {sync: {key: this.sync}, y: false, points: {show: false}, drag: {x: false, y: false}},
         scales: {y: {range: (plot, least, most) => this.range(least, most)}},
         axes: [{...axis, size: 28, space: 70, values: (plot, ticks, axisAt, space, step) =>
                  ticks.map((v) => tfos.clock(new Date(1000 * v), step < 60))},
-               {...axis, size: 62, values: (plot, ticks) => ticks.map((v) => this.plan.unit(v))}],
+               {...axis, size: (plot, labels) => Math.max(40, MARK + widest(labels || [])), values: (plot, ticks) => ticks.map((v) => this.plan.unit(v))}],
         bands,
         series: [{}, ...lines.map((line) => ({
           label: line.label, stroke: line.color ? colorOf(line.color) : undefined,
@@ -146,11 +157,14 @@
       }, data, this.place);
     }
 
-    /** From zero, except where a curve would then be a line: a loss around 100, for example. */
+    /** From zero, except where the curve of a level would then be a line: a loss around 100, for
+     *  example. */
     range(least, most) {
-      if (!known(least) || !known(most)) return [0, 1];
       if (this.plan.most) return [0, this.plan.most];
-      if (least >= 0 && least < 0.5 * most) return [0, most * 1.05];
+      const named = this.those.map((node) => node.metrics[this.plan.id]).filter(known);
+      if (named.length) [least, most] = [0, Math.max(most ?? 0, ...named)];
+      if (!known(least) || !known(most)) return [0, 1];
+      if (least >= 0 && (!this.plan.level || least < 0.5 * most)) return [0, most * 1.05 || 1];
       const room = (most - least) * 0.1 || Math.abs(most) * 0.1 || 1;
       return [least - room, most + room];
     }
@@ -174,7 +188,8 @@
           text += ` (${this.plan.unit(bands[0])} to ${this.plan.unit(bands[1])})`;
         }
         if (!known(at) && this.those.length) text = this.names();
-        if (!known(at) && this.bad) text = [this.bad, text].filter((part) => part).join("; ");
+        // It is of no moment that the nodes that have diverged are at.
+        if (!known(at) && this.bad) text = text ? `${this.bad}; ${this.good ? "the others" : "last number"} ${text}` : this.bad;
         if (this.total) text = `all ${this.plan.unit(value({values: this.total}))}, each ${text}`;
         this.readout.textContent = text;
       }

@@ -177,6 +177,14 @@ const tfos = {};
   /** Whether the process of a node does not answer. */
   tfos.isSilent = (node) => !tfos.hasEnded(node) && node.metrics.seconds_without_answer > 0;
 
+  /** `text` without the message of the failure at its end, which the page has above. */
+  tfos.withoutMessage = (text, failure) => {
+    const at = failure?.message && text ? text.indexOf(`: ${failure.message.slice(0, 80)}`) : -1;
+    if (at <= 0) return text;
+    // A long text ends within the message.
+    return text.slice(0, at) + (text.startsWith(failure.message, at + 2) ? text.slice(at + 2 + failure.message.length) : "");
+  };
+
   tfos.nodeName = (node) => `${node.job_name}:${node.task_index}`;
 
   /** The last number of a curve. */

@@ -9,19 +9,28 @@
 
   const metric = (name) => (node) => node.metrics[name];
   const metricNow = (name) => (node) => (tfos.hasEnded(node) ? undefined : node.metrics[name]);
-  const stateText = (node) => {
+  const withState = (node, detail) => {
     const bad = tfos.badLoss(node);
-    const why = [bad && `loss ${bad}`, node.detail, node.leaving].filter((text) => text).join("; ");
+    const why = [bad && `loss ${bad}`, detail, node.leaving].filter((text) => text).join("; ");
     return node.state + (why ? ` (${why})` : "");
   };
-  /** The class of a node's state, as page.css has it: healthy ones alone look healthy. */
-  const stateStyle = (node) => (tfos.badLoss(node) ? "diverged" : tfos.isSilent(node) ? "silent" : node.state);
+  const stateText = (node) => withState(node, node.detail);
+  /** Without what the failure above says already. */
+  const shortState = (node) => withState(node, node.brief ?? node.detail);
 
-  function waitShare(node) {
-    const cell = element("span", {}, tfos.percent(node.waits));
-    if (known(node.waits)) {
+  /** The class of a node's state, as page.css has it: healthy ones alone look healthy. So does one
+   *  that trains with the last of its rows, which may be most of the training. */
+  function stateStyle(node) {
+    if (tfos.badLoss(node)) return "diverged";
+    if (tfos.isSilent(node)) return "silent";
+    return node.state === "draining" && !node.detail?.startsWith("stopping") ? "running" : node.state;
+  }
+
+  function shareCell(share) {
+    const cell = element("span", {}, tfos.percent(share));
+    if (known(share)) {
       const bar = element("i");
-      bar.style.width = `${Math.round(46 * node.waits)}px`;
+      bar.style.width = `${Math.round(46 * share)}px`;
       cell.append(element("span", {class: "share", "aria-hidden": "true"}, bar));
     }
     return cell;
@@ -33,13 +42,14 @@
     training: [
       NODE,
       {id: "host", title: "Host", value: (n) => n.host, text: (n) => n.host, minor: true},
-      {id: "state", title: "State", value: stateText, text: stateText, long: true, state: true},
-      {id: "epoch", title: "Epoch", value: metric("epoch"), text: (n) => number(n.metrics.epoch), number: true, ifAny: true},
+      {id: "state", title: "State", value: stateText, text: shortState, whole: stateText, long: true, state: true},
+      {id: "epoch", title: "Epoch", value: metric("epoch"), text: (n) => number(n.metrics.epoch), number: true, ifAny: true, minor: true},
       {id: "step", title: "Step", value: metric("step"), text: (n) => number(n.metrics.step), number: true},
       {id: "loss", title: "Loss", value: metric("loss"), text: (n) => number(n.metrics.loss), number: true},
       count("rows", "Rows read", {minor: true}),
       {id: "rate", title: "Rows/s", value: (n) => n.rate, text: (n) => number(known(n.rate) ? Math.round(n.rate) : undefined), number: true, total: true},
-      {id: "waits", title: "Waits for rows", value: (n) => n.waits, cell: waitShare, number: true, minor: true},
+      {id: "waits", title: "Waits for rows", value: (n) => n.waits, cell: (n) => shareCell(n.waits), number: true, minor: true},
+      {id: "node-waits", title: "Waits for nodes", value: metricNow("share_waiting_for_nodes"), cell: (n) => shareCell(metricNow("share_waiting_for_nodes")(n)), number: true, minor: true, ifAny: true},
       {id: "queue", title: "Queue", value: metricNow("feed_queued_bytes"), text: (n) => bytes(metricNow("feed_queued_bytes")(n)), number: true, minor: true, total: bytes},
     ],
     rows: [
@@ -51,7 +61,7 @@
     ],
     machine: [
       NODE,
-      {id: "host", title: "Host", value: (n) => n.host, text: (n) => n.host},
+      {id: "host", title: "Host", value: (n) => n.host, text: (n) => n.host || "", long: true},
       {id: "executor", title: "Executor", value: (n) => n.executor_id, text: (n) => n.executor_id || "", number: true, minor: true},
       {id: "pid", title: "Process", value: (n) => n.pid, text: (n) => (n.pid ? String(n.pid) : ""), number: true, minor: true},
       {id: "gpus", title: "GPUs", value: (n) => n.gpus.join(), text: (n) => n.gpus.join(", "), minor: true},
@@ -182,7 +192,7 @@
       const cells = columns.map((column, place) => {
         const content = column.cell ? column.cell(node) : column.text(node) ?? "";
         const cell = element("td", {class: `${this.classOf(column)} ${column.state ? stateStyle(node) : ""}`.trim()}, content);
-        if (column.long) cell.title = column.text(node);
+        if (column.long) cell.title = (column.whole || column.text)(node);
         if (place === 0 && color >= 0) cell.prepend(this.dot(color));
         return cell;
       });
@@ -285,7 +295,7 @@
           .map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {},
               /_bytes$/.test(name) ? bytes(value) : /process id/.test(name) ? String(value) : number(value))));
       this.details.replaceChildren(
-          element("strong", {}, `${tfos.nodeName(node)} `), element("span", {class: stateStyle(node)}, stateText(node)),
+          element("strong", {}, `${tfos.nodeName(node)} `), element("span", {class: stateStyle(node)}, shortState(node)),
           element("dl", {}, ...list));
     }
   };

@@ -5,6 +5,7 @@
   const {element, known, number} = tfos;
   const byId = (id) => document.getElementById(id);
   const MOST_EVENTS_SHOWN = 500;
+  const [LEAST_TILE, TILE_GAP] = [150, 8];
 
   let live = null;
   let latest = null;
@@ -53,7 +54,7 @@
     if (status.progress?.silent) return ["running, no sign of life", "silent"];
     // Nodes have their last rows, with which some train for long.
     const isLeft = known(status.progress?.done) && status.progress.done < 1;
-    if (!isLeft && only("draining", "done", "lost", "stopped")) return ["finishing", "draining"];
+    if (!isLeft && only("draining", "done", "lost", "stopped")) return ["finishing", "running"];
     return ["running", "running"];
   }
 
@@ -89,8 +90,10 @@
   function drawFailure(failure) {
     byId("failure").hidden = !failure;
     if (!failure) return;
-    const who = failure.node_id >= 0 ? `${failure.job_name}:${failure.task_index} on ${failure.host}` : "the cluster";
-    byId("failure-title").textContent = `${who}: ${failure.step}`;
+    const who = failure.node_id >= 0
+      ? `${failure.job_name}:${failure.task_index} on ${failure.host} failed to`
+      : "the cluster: could not";
+    byId("failure-title").textContent = `${who} ${failure.step}`;
     byId("failure-message").textContent = failure.message;
     const more = [failure.traceback, (failure.log_tail || []).join("\n")].filter((text) => text);
     byId("failure-more").hidden = more.length === 0;
@@ -144,9 +147,19 @@
     return made;
   }
 
+  /** Rows of nearly as many tiles: none stands alone below the others. */
+  function balanceTiles() {
+    const place = byId("tiles");
+    const most = Math.max(1, Math.floor((place.clientWidth + TILE_GAP) / (LEAST_TILE + TILE_GAP)));
+    const rows = Math.max(1, Math.ceil(place.children.length / most));
+    const columns = Math.max(1, Math.ceil(place.children.length / rows));
+    place.style.gridTemplateColumns = `repeat(${columns}, minmax(0, ${rows > 1 ? "1fr" : "190px"}))`;
+  }
+
   function drawTiles(status, past) {
     byId("tiles").replaceChildren(...tiles(status, past).map(([title, value, more]) => element("div", {},
         element("dt", {}, title), element("dd", {}, String(value), more ? element("small", {}, more) : ""))));
+    balanceTiles();
   }
 
   function drawLedger(past) {
@@ -156,14 +169,14 @@
       : "";
   }
 
-  function drawEvents(past) {
+  function drawEvents(past, failure) {
     const list = byId("events");
-    const mark = `${past.events_count}`;
+    const mark = `${past.events_count} ${Boolean(failure)}`;
     if (list.dataset.mark === mark) return;
     list.dataset.mark = mark;
     const shown = past.events.slice(-MOST_EVENTS_SHOWN).reverse();
     const made = shown.map((event) => element("li", {},
-        element("time", {}, tfos.duration(event.time_ms)), element("span", {}, event.text)));
+        element("time", {}, tfos.duration(event.time_ms)), element("span", {}, tfos.withoutMessage(event.text, failure))));
     const left = Math.max(-1, ...past.events.map((event) => event.number)) + 1 - shown.length;
     if (left > 0) made.push(element("li", {class: "quiet"}, `${number(left)} earlier events are not shown`));
     list.replaceChildren(...made);
@@ -175,7 +188,10 @@
 
   function draw(status, past) {
     latest = {status, past};
-    for (const node of status.nodes) node.metrics = status.metrics[String(node.node_id)] || {};
+    for (const node of status.nodes) {
+      node.metrics = status.metrics[String(node.node_id)] || {};
+      node.brief = tfos.withoutMessage(node.detail, status.failure);
+    }
     addRates(status);
     byId("ask-key").hidden = true;
     byId("save").hidden = !live;
@@ -188,7 +204,7 @@
     drawCharts();
     drawLedger(past);
     tfos.drawTimeline(byId("timeline"), past, status.nodes);
-    drawEvents(past);
+    drawEvents(past, status.failure);
     document.body.dataset.looks = String(Number(document.body.dataset.looks || 0) + 1);
   }
 
@@ -238,6 +254,7 @@
     }
   }
 
+  new ResizeObserver(balanceTiles).observe(byId("tiles"));
   for (const range of ["recent", "whole"]) byId(`range-${range}`).addEventListener("click", () => chooseRange(range));
   byId("save").addEventListener("click", saveReport);
   byId("ask-key").addEventListener("submit", (event) => {

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from support.waiting import wait_for
 from tfos.errors import BadInputError
 from tfos.node import agent_link
 
@@ -36,6 +37,15 @@ def link(monkeypatch):
 
     monkeypatch.setattr(agent_link, "_native", Native)
     return agent_link.AgentLink()
+
+
+def test_rates_of_collective_operations_are_told_while_the_program_says_nothing(link, monkeypatch):
+    """As it does while it waits for a node that stands still."""
+    link.report({"step": 5})
+    assert link._native.metrics == {"step": 5}
+    monkeypatch.setattr(link._collectives, "look", lambda: {"share_waiting_for_nodes": 1.0})
+    wait_for(lambda: len(link._native.metrics) == 2, "a look")
+    assert link._native.metrics == {"step": 5, "share_waiting_for_nodes": 1.0}
 
 
 def test_known_metrics_are_reported_after_one_too_many(link):

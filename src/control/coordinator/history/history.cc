@@ -111,7 +111,7 @@ void History::Update(int node_id, const Metrics& metrics) {
   const auto node = static_cast<std::size_t>(node_id);
   if (node >= nodes_ || ended_[node]) return;
   for (const KnownMetric& metric : kKnownMetrics) {
-    if (!metric.in_each_heartbeat || metrics.contains(std::string(metric.name))) continue;
+    if (!IsForgottenBy(metrics, metric)) continue;
     const auto known = number_of_.find(metric.name);
     if (known != number_of_.end()) names_[known->second].latest[node] = kUnknown;
   }

@@ -61,6 +61,19 @@ TEST(HistoryTest, TheUsageOfGpusIsGoneOnceAHeartbeatLeavesItOut) {
   EXPECT_THAT(series["loss"]["mean"], ElementsAre(1, 1));
 }
 
+TEST(HistoryTest, ANodeThatGivesNoSignOfLifeHasNoRatesOfItsOwn) {
+  History history(2, kSecond);
+  history.Update(0, {{"share_waiting_for_nodes", 0.5}, {"rss_bytes", 1.0}});
+  history.Update(1, {{"share_waiting_for_nodes", 1.0}, {"rss_bytes", 1.0}});
+  history.Sample(milliseconds(0));
+  history.Update(0, {{"seconds_without_answer", std::int64_t{2}}});
+  history.Sample(kSecond);
+  const json series = Read(history, {0})["series"];
+  EXPECT_THAT(series["share_waiting_for_nodes"]["nodes"]["0"], ElementsAre(0.5, nullptr));
+  EXPECT_THAT(series["share_waiting_for_nodes"]["mean"], ElementsAre(0.75, 1));
+  EXPECT_THAT(series["rss_bytes"]["mean"], ElementsAre(1, 1));
+}
+
 TEST(HistoryTest, TellsCountersAsWhatTheyGrewBy) {
   History history(2, kSecond);
   for (int i = 0; i < 10; ++i) {

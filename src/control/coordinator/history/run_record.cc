@@ -131,8 +131,11 @@ void RunRecord::Take(const CoordinatorEvent& event, Clock::TimePoint now) {
     events_.Add(Since(now), kNoNode, fmt::format("the cluster has formed: {} nodes", there));
   } else if (const auto* failed = std::get_if<ClusterFailed>(&event)) {
     const Failure& failure = failed->failure;
+    const std::string who =
+        failure.node_id < 0 ? "could not"
+                            : fmt::format("{}:{} failed to", failure.job_name, failure.task_index);
     events_.Add(Since(now), failure.node_id,
-                fmt::format("the cluster has failed: could not {}: {}", failure.report.step,
+                fmt::format("the cluster has failed: {} {}: {}", who, failure.report.step,
                             failure.report.message));
   } else if (const auto* ended = std::get_if<NodeFeedTerminated>(&event)) {
     events_.AddOfNode(Since(now), ended->node_id, "its program wants no more rows");

@@ -243,13 +243,18 @@ TEST(RunRecordTest, AFailureIsAnEvent) {
   RunRecord record("c", 1, milliseconds(1000), clock.Now());
   Failure failure;
   failure.node_id = 0;
+  failure.job_name = "worker";
   failure.report.step = "run map_fun";
   failure.report.message = "ValueError: no";
   record.Take(CoordinatorEvent(ClusterFailed{failure}), clock.Now());
   const json told = json::parse(record.Json({}, clock.Now()));
   EXPECT_EQ(told["events"][0]["text"],
-            "the cluster has failed: could not run map_fun: ValueError: no");
+            "the cluster has failed: worker:0 failed to run map_fun: ValueError: no");
   EXPECT_EQ(told["events"][0]["node_id"], 0);
+  failure.node_id = -1;
+  record.Take(CoordinatorEvent(ClusterFailed{failure}), clock.Now());
+  EXPECT_EQ(json::parse(record.Json({}, clock.Now()))["events"][1]["text"],
+            "the cluster has failed: could not run map_fun: ValueError: no");
 }
 
 TEST(RunRecordTest, PagesOfManyNodesAskLessOften) {

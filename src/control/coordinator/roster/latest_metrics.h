@@ -25,9 +25,8 @@ class LatestMetrics {
   /// Takes those of a heartbeat.
   void Merge(const Metrics& metrics) {
     for (const KnownMetric& known : kKnownMetrics) {
-      if (!known.in_each_heartbeat) continue;
-      const std::string name(known.name);
-      if (!metrics.contains(name) && values_.erase(name) > 0) changed_ = true;
+      if (!IsForgottenBy(metrics, known)) continue;
+      if (values_.erase(std::string(known.name)) > 0) changed_ = true;
     }
     for (const auto& [name, value] : metrics) {
       const auto known = values_.find(name);

@@ -12,6 +12,9 @@
 // `since_ms` of a node says for how long it has been in its state. Threads: pure functions.
 namespace tfos::control {
 
+/// What a node trains with from now on: Spark brings it no more rows.
+inline constexpr const char* kAllFed = "all its rows are there";
+
 /// "1.5 s", "12 s".
 std::string SecondsForPeople(std::chrono::milliseconds duration);
 

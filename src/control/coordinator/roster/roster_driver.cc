@@ -34,7 +34,7 @@ Effects Roster::EndFeed(const control::EndFeed& ended, TimePoint now) {
     }
     effects.push_back(TellAgent{node.info.node_id, control::EndFeed{feed_ended_at_once_}});
     if (node.info.state == NodeState::kRunning) {
-      Become(node, NodeState::kDraining, "finishing: no more rows will come", now, effects);
+      Become(node, NodeState::kDraining, kAllFed, now, effects);
     }
   }
   if (is_elastic() && formed_at_.has_value() && stop_reason_.empty()) {

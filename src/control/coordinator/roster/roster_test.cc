@@ -202,7 +202,7 @@ TEST_F(RosterTest, AStateReportThatComesTooLateStillBringsItsNews) {
   EXPECT_EQ(node.feed->port, 9);
   EXPECT_EQ(node.detail, "epoch 3");
   roster_.SetState(1, State(kRunning), clock_.Now());
-  EXPECT_EQ(roster_.Nodes(clock_.Now())[1].detail, "finishing: no more rows will come");
+  EXPECT_EQ(roster_.Nodes(clock_.Now())[1].detail, "all its rows are there");
 }
 
 TEST_F(RosterTest, AnAgentCannotPlayWithNodesThatAreOver) {
@@ -258,6 +258,21 @@ TEST_F(RosterTest, TheUsageOfGpusIsGoneOnceAHeartbeatLeavesItOut) {
   EXPECT_EQ(changed[0].metrics, Metrics({{"loss", 1.0}}));
   roster_.RecordHeartbeat(1, {.metrics = {}}, clock_.Now());
   EXPECT_TRUE(roster_.TakeChangedMetrics().empty());
+}
+
+TEST_F(RosterTest, ANodeThatGivesNoSignOfLifeHasNoRatesOfItsOwn) {
+  Form();
+  const auto take = [this](const Metrics& metrics) {
+    roster_.RecordHeartbeat(1, {.metrics = metrics}, clock_.Now());
+    return roster_.TakeChangedMetrics().at(0).metrics;
+  };
+  const Metrics answers = {{"seconds_without_answer", std::int64_t{0}}, {"loss", 1.0}};
+  const Metrics silent = {{"seconds_without_answer", std::int64_t{2}}, {"loss", 1.0}};
+  Metrics trains = answers;
+  trains["collective_bytes_per_second"] = 8.0;
+  EXPECT_EQ(take(trains), trains);
+  EXPECT_EQ(take(silent), silent);
+  EXPECT_EQ(take(trains), trains);
 }
 
 TEST_F(RosterTest, ExplainsEachNodeInASentence) {

@@ -22,6 +22,9 @@ struct KnownMetric {
   /// A heartbeat that leaves it out says that it is not known any more. Of all others the latest
   /// value stands.
   bool in_each_heartbeat = false;
+  /// What the node's process does in a second. It isn't known while the process gives no sign of
+  /// life.
+  bool while_it_answers = false;
 };
 
 /// All of them: those that feed, agent, coordinator and parameter servers report, and those that
@@ -38,11 +41,11 @@ inline constexpr std::array kKnownMetrics = {
     KnownMetric{"progress", MetricKind::kGauge, false, "the share of the training that is done"},
     // Metrics of a program that trains in step with others.
     KnownMetric{"share_in_collectives", MetricKind::kGauge, true,
-                "share of the time in operations with the other nodes"},
+                "share of the time in operations with the other nodes", false, true},
     KnownMetric{"share_waiting_for_nodes", MetricKind::kGauge, true,
-                "share of the time waiting for other nodes in these operations"},
+                "share of the time waiting for other nodes in these operations", false, true},
     KnownMetric{"collective_bytes_per_second", MetricKind::kGauge, true,
-                "bytes of the tensors of these operations, in a second"},
+                "bytes of the tensors of these operations, in a second", false, true},
     // Metrics of the feed.
     KnownMetric{"rows", MetricKind::kCounter, true, "rows that the program has read"},
     KnownMetric{"batches", MetricKind::kCounter, true, "batches that the program has read"},

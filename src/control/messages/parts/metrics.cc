@@ -9,6 +9,21 @@
 #include "control/messages/parts/metrics_json.h"
 
 namespace tfos {
+namespace control {
+
+bool IsForgottenBy(const Metrics& heartbeat, const KnownMetric& metric) {
+  if (heartbeat.contains(std::string(metric.name))) return false;
+  if (metric.in_each_heartbeat) return true;
+  if (!metric.while_it_answers) return false;
+  const auto silence = heartbeat.find(KnownName("seconds_without_answer"));
+  if (silence == heartbeat.end()) return false;
+  const auto* const whole = std::get_if<std::int64_t>(&silence->second);
+  const auto* const real = std::get_if<double>(&silence->second);
+  return (whole != nullptr && *whole > 0) || (real != nullptr && *real > 0);
+}
+
+}  // namespace control
+
 namespace {
 
 constexpr std::size_t kMaxMetricBytes = 256;  // of a name or a string value

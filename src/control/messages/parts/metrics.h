@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "control/messages/parts/metric_names.h"
+
 // What a program says about its training.
 //
 // Owner and lifetime: values. Threads: plain data. Units: as docs/formats/control-protocol.md says,
@@ -26,6 +28,9 @@ struct ReportedMetrics {
   Metrics kept;
   std::vector<std::string> dropped = {};
 };
+
+/// Whether a heartbeat with these metrics says that `metric` is not known any more.
+bool IsForgottenBy(const Metrics& heartbeat, const KnownMetric& metric);
 
 struct NodeMetrics {
   int node_id = 0;

@@ -206,8 +206,13 @@ def test_shows_a_failure_and_stays_when_the_coordinator_has_gone(small):
         small.fail(1, "ValueError: <b>no</b> such column", "Traceback ...\n  train.py, line 3")
         wait_for(lambda: text_of(driver, "#state") == "failed", "the failure")
         shown = text_of(driver, "#failure")
-        assert "worker:0 on host-000.cluster.example: run map_fun" in shown
+        assert "worker:0 on host-000.cluster.example failed to run map_fun" in shown
         assert "ValueError: <b>no</b> such column" in shown
+        # The message stands there alone.
+        assert row(driver, "worker:0")["State"] == "failed (could not run map_fun)"
+        events = text_of(driver, "#events")
+        assert "the cluster has failed: worker:0 failed to run map_fun" in events
+        assert "no such column" not in events.replace("<b>", "").replace("</b>", "")
         driver.execute_script(CLICK, "#failure-more summary")
         assert "train.py, line 3" in text_of(driver, "#failure")
         assert "the last line" in text_of(driver, "#failure")

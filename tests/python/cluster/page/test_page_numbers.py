@@ -56,11 +56,15 @@ def test_a_training_that_has_diverged_does_not_look_healthy(small):
         assert row(driver, "worker:0")["State"] == "running (loss nan)"
         assert "diverged" in style(driver, "tr[data-node='1'] td.long")
         assert row(driver, "chief:0")["State"] == "running"
-        since = r"nan since 0:\d\d on worker:0; 0.25"
+        since = r"nan since 0:\d\d on worker:0; the others 0.25"
         wait_for(lambda: re.fullmatch(since, heading(driver, "loss")), "since when")
+        small.report(0, **metrics(4, loss="nan"))
+        wait_for(lambda: row(driver, "chief:0")["State"] == "running (loss nan)", "the other one")
         small.end(0)
         small.end(1)
         wait_for(lambda: text_of(driver, "#state") == "finished, diverged", "the badge of the end")
+        ended = r"nan since 0:\d\d; last number 0.25"
+        wait_for(lambda: re.fullmatch(ended, heading(driver, "loss")), "what it was before")
         assert style(driver, "#state") == "badge diverged"
         assert complaints(driver) == []
 
@@ -169,8 +173,14 @@ def test_collective_operations_have_charts_with_names_for_people(small):
         title = text_of(driver, "[data-chart=share_waiting_for_nodes] h3")
         assert title.startswith("Time waiting for other nodes")
         assert heading(driver, "collective_bytes_per_second") == "4.0 MB/s"
+        small.report(1, **metrics(4), share_waiting_for_nodes=0.93)
+        wait_for(lambda: row(driver, "worker:0")["Waits for nodes"] == "93 %", "the fast node")
+        assert row(driver, "chief:0")["Waits for nodes"] == "13 %"
         small.report(1, **metrics(4, seconds_without_answer=7))
         silent = "seconds_without_answer"
         wait_for(lambda: silent in charts(driver), "a silence")
         wait_for(lambda: heading(driver, silent) == "worker:0 7 s", "its node")
+        # What it said of its work before holds no longer.
+        assert row(driver, "worker:0")["Waits for nodes"] == ""
+        wait_for(lambda: heading(driver, "share_waiting_for_nodes") == "13 %", "a sample")
         assert complaints(driver) == []
