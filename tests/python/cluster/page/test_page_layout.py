@@ -122,7 +122,7 @@ def test_a_phone_has_all_of_each_column_that_it_shows(small, view):
     for node_id in range(2):
         small.report(
             node_id,
-            **metrics(123_456, epoch=26, loss=0.001376),
+            **metrics(706, epoch=26, loss=0.001376),
             share_waiting_for_nodes=0.25,
         )
     with browser(390, 800) as driver:
