@@ -50,7 +50,7 @@ class AgentLink {
   }
 
   /// From now on `tell` says what the program's threads are at: as NodeLink::ServeStacks has it.
-  void ServeStacks(std::function<std::string()> tell) { link_->ServeStacks(std::move(tell)); }
+  void ServeStacks(control::NodeLink::TellStacksOf tell) { link_->ServeStacks(std::move(tell)); }
 
   /// What the coordinator says of the group that this node trains in.
   std::shared_ptr<Generations> generations() const;

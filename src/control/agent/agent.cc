@@ -264,7 +264,7 @@ void Agent::OnNodeMessage(NodeMessage message) {
   } else if (std::holds_alternative<Done>(message)) {
     Handle(AgentEvent::kNodeSaidDone);
   } else if (auto* stacks = std::get_if<Stacks>(&message)) {
-    questions_.OnStacks(std::move(stacks->text));
+    questions_.OnStacks(std::move(*stacks));
   } else if (auto* profile = std::get_if<Profile>(&message)) {
     questions_.OnProfile(std::move(*profile));
   } else if (const auto* unknown = std::get_if<UnknownMessage>(&message)) {
@@ -392,7 +392,7 @@ void Agent::StartNode(const control::StartNode& start) {
   }
   node_ = std::move(node).value();
   questions_.Begin(node_->pid(), node_->written(),
-                   {.stacks = [this] { TellNode(TellStacks{}); },
+                   {.stacks = [this](bool gentle) { TellNode(TellStacks{gentle}); },
                     .profile = [this](milliseconds time) { TellNode(TakeProfile{time}); }});
   Handle(AgentEvent::kNodeStarted);
   // The node holds the ports from here on, and only the node's own close is to free them.

@@ -100,6 +100,7 @@ class Coordinator final : public ControlService {
 
   asio::awaitable<HttpAnswer> Get(std::string target, std::string query) override {
     if (target == PageKeys::kOutput) return operations_.Output(std::move(query));
+    if (target == PageKeys::kStacks) return operations_.GentleStacks(std::move(query));
     return pages_.Get(std::move(target), std::move(query));
   }
 

@@ -54,11 +54,20 @@ Question QuestionAbout(std::string_view about, const OperationQuery& query) {
           .more = query.more == 1};
 }
 
+/// What follows a position in the end of an output.
+Answer After(std::int64_t after, Answer answer) {
+  const std::int64_t skipped = std::clamp(after, answer.from, answer.next) - answer.from;
+  answer.text.erase(0, std::min(answer.text.size(), static_cast<std::size_t>(skipped)));
+  answer.from += skipped;
+  return answer;
+}
+
 }  // namespace
 
 struct Operations::Pending {
   int node_id;
   bool about_output;
+  std::int64_t after;
   AsyncLatch has_come;
   std::optional<Answer> answer = {};
 };
@@ -107,6 +116,15 @@ asio::awaitable<HttpAnswer> Operations::Output(std::string query) {
   co_return co_await Ask(wanted->node_id, std::move(question));
 }
 
+asio::awaitable<HttpAnswer> Operations::GentleStacks(std::string query) {
+  const Result<OperationQuery> wanted = OperationQuery::Parse(query);
+  std::optional<HttpAnswer> known = Refuse(wanted);
+  if (known.has_value()) co_return *std::move(known);
+  Question question = QuestionAbout(Question::kGentleStacks, *wanted);
+  question.wait = std::chrono::milliseconds(0);
+  co_return co_await Ask(wanted->node_id, std::move(question));
+}
+
 asio::awaitable<HttpAnswer> Operations::Post(std::string target, std::string query) {
   const Result<OperationQuery> wanted = OperationQuery::Parse(query);
   if (target == "/v1/stop") co_return Stop(wanted);
@@ -135,11 +153,7 @@ std::optional<HttpAnswer> Operations::Refuse(const Result<OperationQuery>& query
 std::optional<HttpAnswer> Operations::KeptOutput(int node_id, std::int64_t after) const {
   const auto kept = kept_.find(node_id);
   if (kept == kept_.end()) return std::nullopt;
-  Answer answer = kept->second;
-  const std::int64_t skipped = std::clamp(after, answer.from, answer.next) - answer.from;
-  answer.text.erase(0, std::min(answer.text.size(), static_cast<std::size_t>(skipped)));
-  answer.from += skipped;
-  return Told(answer);
+  return Told(After(after, kept->second));
 }
 
 HttpAnswer Operations::WithoutAgent(int node_id) const {
@@ -169,8 +183,10 @@ asio::awaitable<HttpAnswer> Operations::Ask(int node_id, Question question) {
   question.number = next_;
   next_ = next_ == std::numeric_limits<int>::max() ? 0 : next_ + 1;
   const bool about_output = question.about == Question::kOutput;
-  Pending pending{
-      .node_id = node_id, .about_output = about_output, .has_come = AsyncLatch(executor_)};
+  Pending pending{.node_id = node_id,
+                  .about_output = about_output,
+                  .after = question.after,
+                  .has_come = AsyncLatch(executor_)};
   const bool is_there = ways_.to_agent(node_id, question);
   if (!is_there) co_return WithoutAgent(node_id);
   pending_[question.number] = &pending;
@@ -193,7 +209,7 @@ void Operations::Take(int node_id, Answer answer) {
   }
   for (const auto& [number, asked] : pending_) {
     if (asked->node_id != node_id || !asked->about_output || asked->has_come.open()) continue;
-    asked->answer = answer;
+    asked->answer = After(asked->after, answer);
     asked->has_come.Open();
   }
   if (kept_.contains(node_id)) return;

@@ -64,6 +64,8 @@ class Operations {
 
   /// The output of a node.
   boost::asio::awaitable<HttpAnswer> Output(std::string query);
+  /// Its stacks, as far as they can be had without any risk for it.
+  boost::asio::awaitable<HttpAnswer> GentleStacks(std::string query);
   /// `/v1/stacks`, `/v1/profile` and `/v1/stop`.
   boost::asio::awaitable<HttpAnswer> Post(std::string target, std::string query);
 

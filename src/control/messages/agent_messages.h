@@ -90,9 +90,12 @@ struct Question {
   static constexpr std::string_view kType = "question";
   static constexpr std::string_view kOutput = "output";
   static constexpr std::string_view kStacks = "stacks";
+  /// The same for those who may only read: in no way that could harm the node. A word of its own,
+  /// so that an agent that does not know it takes no stacks at all.
+  static constexpr std::string_view kGentleStacks = "gentle_stacks";
   static constexpr std::string_view kProfile = "profile";
   int number = 0;
-  std::string about;  ///< kOutput, kStacks or kProfile.
+  std::string about;  ///< One of those.
   /// For output: what follows this position is wanted; -1: the last `lines` lines.
   std::int64_t after = -1;
   int lines = 0;

@@ -45,9 +45,15 @@ void Describe(F& f, M& m) {
   f.Required("metrics", m.metrics);
 }
 
+template <typename F, DescribedAs<TellStacks> M>
+void Describe(F& f, M& m) {
+  f.Optional("gentle", m.gentle);
+}
+
 template <typename F, DescribedAs<Stacks> M>
 void Describe(F& f, M& m) {
   f.Required("text", m.text);
+  f.Optional("gentle", m.gentle);
 }
 
 template <typename F, DescribedAs<TakeProfile> M>

@@ -65,6 +65,7 @@ struct Ping {
 /// Asks what the threads of the node's program are at.
 struct TellStacks {
   static constexpr std::string_view kType = "stacks";
+  bool gentle = false;  ///< With Python's lock or not at all.
 };
 
 /// Asks where the threads of the node's program spend their time for a while.
@@ -93,6 +94,7 @@ struct Pong {
 struct Stacks {
   static constexpr std::string_view kType = "stacks";
   std::string text;
+  bool gentle = false;  ///< As they were asked for.
 };
 
 /// What was asked for with `TakeProfile`.

@@ -31,7 +31,7 @@ std::vector<std::string> Examples<NodeCommand>() {
       R"({"type":"moved","node_id":1,"name":"ps:1 on host h","address":"10.0.0.6","tensor_port":2223})",
       R"({"type":"stop","reason":"r","grace_ms":0})",
       R"({"type":"ping"})",
-      R"({"type":"stacks"})",
+      R"({"type":"stacks","gentle":true})",
       R"({"type":"profile","time_ms":1000})",
   };
 }
@@ -50,7 +50,7 @@ std::vector<std::string> Examples<NodeMessage>() {
       R"({"type":"failed","failure":REPORT})",
       R"({"type":"done"})",
       R"({"type":"pong"})",
-      R"({"type":"stacks","text":"Thread 1\n"})",
+      R"({"type":"stacks","text":"Thread 1\n","gentle":true})",
       R"({"type":"profile","text":"{}","failed":true})",
   };
 }

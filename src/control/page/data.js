@@ -63,10 +63,10 @@ const tfos = {};
       location.hash = new URLSearchParams({key}).toString();
     }
 
-    async get(path) {
+    async get(path, signal = undefined) {
       // Without a key: a proxy that adds it may stand in between.
       const headers = this.key ? this.headersWithKey() : {};
-      const answer = await fetch(path, {headers, cache: "no-store", credentials: "same-origin"});
+      const answer = await fetch(path, {headers, cache: "no-store", credentials: "same-origin", signal});
       if (answer.status === 401 || answer.status === 403) throw new Refused(`${answer.status}`);
       if (answer.ok) return answer;
       const text = (await answer.text()).trim();

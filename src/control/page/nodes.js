@@ -267,6 +267,20 @@
       this.changed();
     }
 
+    /** The node whose details are shown, if there is one. */
+    opened() {
+      return this.nodes.find((node) => node.node_id === this.open);
+    }
+
+    /** Shows the details of no node. Its row is where the keyboard goes on. */
+    close() {
+      const at = this.rows.findIndex((node) => node.node_id === this.open);
+      this.open = null;
+      this.changed();
+      if (at >= 0) this.focus(at);
+      else this.scroller.focus();
+    }
+
     changed() {
       this.draw();
       this.drawLegend();
@@ -283,7 +297,7 @@
     }
 
     drawDetails() {
-      const node = this.nodes.find((other) => other.node_id === this.open);
+      const node = this.opened();
       this.details.hidden = !node;
       if (!node) return;
       const facts = {

@@ -9,12 +9,14 @@
 
   let live = null;
   let latest = null;
+  let panel = null;  // A report has no coordinator to ask.
 
   const nodes = new tfos.Nodes({
     table: byId("table"), scroller: byId("scroller"), filter: byId("filter"), shown: byId("shown"),
     legend: byId("legend"), details: byId("details"), views: [...document.querySelectorAll("[data-view]")],
   }, () => {
     drawCharts();
+    panel?.show(nodes.opened());
     if (live) {
       live.nodes = nodes.picked;
       live.lookSoon();
@@ -201,6 +203,7 @@
     drawFailure(status.failure);
     drawTiles(status, past);
     nodes.show(status.nodes, past.activity.unit || "rows");
+    panel?.show(nodes.opened());
     drawCharts();
     drawLedger(past);
     tfos.drawTimeline(byId("timeline"), past, status.nodes);
@@ -281,6 +284,7 @@
         live.lookSoon();
       }
     }, onTrouble);
+    panel = new tfos.Panel(byId("panel"), live, () => nodes.close());
     live.look();
   }
 })();

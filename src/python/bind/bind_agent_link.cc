@@ -37,7 +37,7 @@ void SetMetrics(node::AgentLink& link, const std::string& json) {
 
 void ServeStacks(node::AgentLink& link, int signal, int file) {
   const auto stacks = ValueOrThrow(PythonStacks::Create(signal, file), Domain::kCluster);
-  link.ServeStacks([stacks] { return stacks->Text(); });
+  link.ServeStacks([stacks](bool gentle) { return stacks->Text(gentle); });
 }
 
 void ServeProfiles(node::AgentLink& link) {

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <exception>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -23,6 +24,14 @@ namespace {
 constexpr std::chrono::seconds kLockPatience(2);
 /// The most bytes of one answer, far below a message's limit.
 constexpr std::size_t kMostBytes = 1u << 20;
+
+/// For those who ask gently.
+constexpr std::string_view kLeftOut =
+    "Python's stacks are left out: a thread holds Python's lock in native code. To read them "
+    "without "
+    "the lock could crash the process in a rare case, so only those who may end the cluster can. "
+    "On "
+    "the driver's host, run: tfos stack NODE\n";
 
 /// What the thread that waits for the lock shares with the one that waits for that thread.
 struct Attempt {
@@ -55,9 +64,10 @@ Result<std::shared_ptr<PythonStacks>> PythonStacks::Create(int signal, int file)
   return stacks;
 }
 
-std::string PythonStacks::Text() {
+std::string PythonStacks::Text(bool gentle) {
   std::string text = TextWithLock();
-  return text.empty() ? TextWithoutLock() : text.substr(0, kMostBytes);
+  if (!text.empty()) return text.substr(0, kMostBytes);
+  return gentle ? std::string(kLeftOut) : TextWithoutLock();
 }
 
 std::string PythonStacks::TextWithLock() {

@@ -17,7 +17,8 @@ namespace tfos::python {
 /// First it asks for the lock for kLockPatience. With it nothing of Python moves, so the module
 /// tfos.node.stacks can say everything safely. A thread that keeps it for longer runs no Python:
 /// then faulthandler reads the threads' frames without the lock. It may crash the process if the
-/// holder returns from its native code in that very moment.
+/// holder returns from its native code in that very moment. So those who may not harm the process
+/// ask gently, and get a text that says what is left out.
 ///
 /// Owner and lifetime: shared by the thread that asks and the one that waits for the lock.
 /// Threads: `Text` from any but one at a time, and without the lock. Errors: the text says so.
@@ -28,7 +29,8 @@ class PythonStacks : public std::enable_shared_from_this<PythonStacks> {
   /// Errors: what the system says of the file.
   static Result<std::shared_ptr<PythonStacks>> Create(int signal, int file);
 
-  std::string Text();
+  /// `gentle`: with the lock or not at all.
+  std::string Text(bool gentle);
 
  private:
   PythonStacks(int signal, UniqueFd file) : signal_(signal), file_(std::move(file)) {}

@@ -43,10 +43,13 @@ void QuestionDesk::Take(const Question& question) {
 
 void QuestionDesk::OnOutput() { Wake(); }
 
-void QuestionDesk::OnStacks(std::string text) {
-  stacks_ = std::move(text);
-  asks_stacks_ = false;
-  ++stacks_count_;
+void QuestionDesk::OnStacks(Stacks stacks) {
+  gentle_stacks_ = {.count = gentle_stacks_.count + 1, .text = stacks.text};
+  if (!stacks.gentle) {
+    whole_stacks_ = {.count = whole_stacks_.count + 1, .text = std::move(stacks.text)};
+  } else if (whole_stacks_.asked) {
+    ways_.stacks(false);  // The node does one thing at a time.
+  }
   Wake();
 }
 
@@ -72,7 +75,9 @@ asio::awaitable<void> QuestionDesk::Answer(Question question) {
   if (question.about == Question::kOutput) {
     co_await AnswerAboutOutput(std::move(question));
   } else if (question.about == Question::kStacks) {
-    co_await AnswerAboutStacks(question.number);
+    co_await AnswerAboutStacks(question.number, false);
+  } else if (question.about == Question::kGentleStacks) {
+    co_await AnswerGently(question.number);
   } else if (question.about == Question::kProfile) {
     co_await AnswerAboutProfile(std::move(question));
   } else {
@@ -102,20 +107,35 @@ asio::awaitable<void> QuestionDesk::AnswerAboutOutput(Question question) {
   Tell(question.number, piece);
 }
 
-asio::awaitable<void> QuestionDesk::AnswerAboutStacks(int number) {
-  bool answered = false;
+asio::awaitable<void> QuestionDesk::AnswerAboutStacks(int number, bool gentle) {
+  Told& told = gentle ? gentle_stacks_ : whole_stacks_;
+  const std::int64_t before = told.count;
   const Result<ProcessState> state = ReadProcessState(static_cast<pid_t>(pid_));
   if (pid_ != 0 && !ended_ && state.ok() && !StandsStill(*state)) {
-    // Those who ask meanwhile share the answer.
-    if (!std::exchange(asks_stacks_, true)) ways_.stacks();
-    const std::int64_t before = stacks_count_;
-    const auto has_come = [this, before] { return ended_ || stacks_count_ > before; };
+    // Those who ask meanwhile share the answer. One that was asked for gently may have left out
+    // what others want: it is awaited first.
+    const bool busy = gentle_stacks_.asked || whole_stacks_.asked;
+    told.asked = !gentle || !whole_stacks_.asked;
+    if (!busy) ways_.stacks(gentle);
+    const auto has_come = [this, &told, before] { return ended_ || told.count > before; };
     co_await Wait(has_come, Deadline::After(kStacksPatience));
-    answered = stacks_count_ > before;
     // Its answer may come later, and is the next one's then.
-    if (!answered) asks_stacks_ = false;
+    if (told.count == before) told.asked = false;
   }
-  Say(number, DescribeStacks(answered));
+  Say(number, DescribeStacks(told.count > before ? &told.text : nullptr));
+}
+
+asio::awaitable<void> QuestionDesk::AnswerGently(int number) {
+  if (answers_gently_ || clock_.Now() < gently_again_) {
+    Refuse(number,
+           "somebody else has just asked for this node's stacks, and they are taken once a second "
+           "at most. Ask again");
+    co_return;
+  }
+  answers_gently_ = true;
+  co_await AnswerAboutStacks(number, true);
+  answers_gently_ = false;
+  gently_again_ = clock_.Now() + kGentlePause;
 }
 
 asio::awaitable<void> QuestionDesk::AnswerAboutProfile(Question question) {
@@ -164,15 +184,15 @@ std::string QuestionDesk::WhyNoProfile(const std::string& by) const {
   return state.ok() && !StandsStill(*state) ? "" : WhyNoAnswer();
 }
 
-std::string QuestionDesk::DescribeStacks(bool answered) const {
+std::string QuestionDesk::DescribeStacks(const std::string* told) const {
   if (pid_ == 0) return "the node's process has not been started yet\n";
   if (ended_) return "the node has ended\n";
   const Result<ProcessState> state = ReadProcessState(static_cast<pid_t>(pid_));
   std::string text;
-  if (answered && stacks_.empty()) {
+  if (told != nullptr && told->empty()) {
     text = "the node runs no Python, or has not come to it yet\n";
-  } else if (answered) {
-    text = stacks_;
+  } else if (told != nullptr) {
+    text = *told;
   } else {
     text = fmt::format(
         "no stacks of Python: the process gives no answer: {}\n",

@@ -39,6 +39,9 @@ class QuestionDesk {
   static constexpr std::chrono::milliseconds kCollect{50};
   static constexpr std::chrono::seconds kStacksPatience{10};  ///< For the node's process.
 
+  /// From one answer to those who ask gently until the next question of theirs.
+  static constexpr std::chrono::seconds kGentlePause{1};
+
   /// Beyond the time that it samples.
   static constexpr std::chrono::seconds kProfilePatience{10};
   /// For one that has more of the node profiled to go on, before others may.
@@ -47,18 +50,20 @@ class QuestionDesk {
   using Send = std::function<void(const Answer&)>;
   /// What the node's process is asked for.
   struct Ways {
-    std::function<void()> stacks;                                 ///< For `OnStacks`.
+    std::function<void(bool gentle)> stacks;                      ///< For `OnStacks`.
     std::function<void(std::chrono::milliseconds time)> profile;  ///< For `OnProfile`.
   };
 
-  QuestionDesk(const boost::asio::any_io_executor& executor, Send send)
-      : executor_(executor), send_(std::move(send)) {}
+  /// `clock` is asked who may ask again.
+  QuestionDesk(const boost::asio::any_io_executor& executor, Send send,
+               const Clock& clock = Clock::Steady())
+      : executor_(executor), send_(std::move(send)), clock_(clock) {}
 
   /// The node's process has been started.
   void Begin(std::int64_t pid, const OutputLog& written, Ways ways);
   void Take(const Question& question);
   void OnOutput();
-  void OnStacks(std::string text);
+  void OnStacks(Stacks stacks);
   void OnProfile(Profile profile);
   /// The node has ended: sends the end of its output, which answers all that still ask.
   void End();
@@ -66,7 +71,8 @@ class QuestionDesk {
  private:
   boost::asio::awaitable<void> Answer(Question question);
   boost::asio::awaitable<void> AnswerAboutOutput(Question question);
-  boost::asio::awaitable<void> AnswerAboutStacks(int number);
+  boost::asio::awaitable<void> AnswerAboutStacks(int number, bool gentle);
+  boost::asio::awaitable<void> AnswerGently(int number);
   boost::asio::awaitable<void> AnswerAboutProfile(Question question);
   /// Until `done`, or the deadline.
   boost::asio::awaitable<void> Wait(std::function<bool()> done, Deadline deadline);
@@ -74,13 +80,15 @@ class QuestionDesk {
   void Say(int number, std::string text) const;
   void Refuse(int number, std::string why) const;
   void Tell(int number, const OutputLog::Piece& piece) const;
-  std::string DescribeStacks(bool answered) const;
+  /// `told`: by the process; nullptr if it has not answered.
+  std::string DescribeStacks(const std::string* told) const;
   /// Why this process can't be profiled now; empty: it can.
   std::string WhyNoProfile(const std::string& by) const;
   std::string WhyNoAnswer() const;
 
   boost::asio::any_io_executor executor_;
   const Send send_;
+  const Clock& clock_;
   std::int64_t pid_ = 0;  ///< 0 before it begins.
   const OutputLog* written_ = nullptr;
   Ways ways_;
@@ -88,9 +96,17 @@ class QuestionDesk {
   bool was_asked_for_output_ = false;
   std::size_t questions_ = 0;
   std::set<boost::asio::steady_timer*> waiting_;
-  bool asks_stacks_ = false;  ///< The node has been asked, and has not answered yet.
-  std::int64_t stacks_count_ = 0;
-  std::string stacks_;     ///< Its latest answer.
+  /// What the node has been asked for and has told, gently or not. Its answers to those who did not
+  /// ask gently are good for all.
+  struct Told {
+    bool asked = false;  ///< And not answered yet.
+    std::int64_t count = 0;
+    std::string text;  ///< The latest.
+  };
+  Told gentle_stacks_;
+  Told whole_stacks_;
+  bool answers_gently_ = false;      ///< Somebody who asked gently waits.
+  Clock::TimePoint gently_again_{};  ///< The next one may ask then.
   bool profiles_ = false;  ///< The node has been asked for a profile, and somebody waits for it.
   std::optional<Profile> profile_;
   std::string profiler_;               ///< That has asked for the latest.

@@ -27,7 +27,7 @@ class QuestionDeskTest : public ::testing::Test {
  protected:
   void Begin(pid_t pid = ::getpid()) {
     desk_.Begin(pid, written_,
-                {.stacks = [this] { ++asked_stacks_; },
+                {.stacks = [this](bool gentle) { (gentle ? asked_gently_ : asked_stacks_) += 1; },
                  .profile = [this](milliseconds time) { asked_profiles_.push_back(time); }});
   }
   void Ask(Question question) {
@@ -47,6 +47,7 @@ class QuestionDeskTest : public ::testing::Test {
     Ask({.about = std::string(Question::kProfile), .wait = time, .by = by, .more = more});
   }
   void AskForStacks() { Ask({.about = std::string(Question::kStacks), .by = ""}); }
+  void AskGently() { Ask({.about = std::string(Question::kGentleStacks), .by = ""}); }
   void Write(const std::string& text) {
     written_.Add(text);
     desk_.OnOutput();
@@ -68,10 +69,12 @@ class QuestionDeskTest : public ::testing::Test {
   OutputLog written_;
   std::vector<Answer> answers_;
   int asked_stacks_ = 0;
+  int asked_gently_ = 0;
   std::vector<milliseconds> asked_profiles_;
   int number_ = 0;
+  ManualClock clock_;
   QuestionDesk desk_{io_.get_executor(),
-                     [this](const Answer& answer) { answers_.push_back(answer); }};
+                     [this](const Answer& answer) { answers_.push_back(answer); }, clock_};
 };
 
 TEST_F(QuestionDeskTest, TellsTheLastLinesAndWhatFollows) {
@@ -155,16 +158,61 @@ TEST_F(QuestionDeskTest, StacksHaveBothHalves) {
   AskForStacks();
   AskForStacks();
   EXPECT_EQ(asked_stacks_, 1);
-  desk_.OnStacks("Thread 1 of Python\n");
+  desk_.OnStacks({.text = "Thread 1 of Python\n"});
   AwaitAnswers(2);
   for (const Answer& answer : answers_) {
     EXPECT_THAT(answer.text, AllOf(HasSubstr("Thread 1 of Python"), HasSubstr(" s of CPU")));
   }
   AskForStacks();
   EXPECT_EQ(asked_stacks_, 2);
-  desk_.OnStacks("");
+  desk_.OnStacks({.text = ""});
   AwaitAnswers(3);
   EXPECT_THAT(answers_[2].text, HasSubstr("runs no Python"));
+}
+
+TEST_F(QuestionDeskTest, GentleStacksAreTakenOnceASecondAtMost) {
+  Begin();
+  AskGently();
+  AskGently();
+  ASSERT_THAT(answers_, SizeIs(1));
+  EXPECT_TRUE(answers_[0].refused);
+  EXPECT_THAT(answers_[0].text, HasSubstr("once a second"));
+  desk_.OnStacks({.text = "With the lock\n", .gentle = true});
+  AwaitAnswers(2);
+  EXPECT_EQ(answers_[1].number, 1);
+  EXPECT_FALSE(answers_[1].refused);
+  EXPECT_THAT(answers_[1].text, AllOf(HasSubstr("With the lock"), HasSubstr(" s of CPU")));
+  clock_.Advance(QuestionDesk::kGentlePause - milliseconds(1));
+  AskGently();
+  ASSERT_THAT(answers_, SizeIs(3));
+  EXPECT_TRUE(answers_[2].refused);
+  clock_.Advance(milliseconds(1));
+  AskGently();
+  EXPECT_EQ(asked_gently_, 2);
+  desk_.OnStacks({.text = "Again\n", .gentle = true});
+  AwaitAnswers(4);
+  EXPECT_THAT(answers_[3].text, HasSubstr("Again"));
+  EXPECT_EQ(asked_stacks_, 0) << "nobody who may has asked for more";
+}
+
+TEST_F(QuestionDeskTest, AGentleAnswerIsNotWhatOthersAskFor) {
+  Begin();
+  AskGently();
+  AskForStacks();
+  EXPECT_EQ(asked_gently_, 1);
+  EXPECT_EQ(asked_stacks_, 0) << "the node is busy";
+  desk_.OnStacks({.text = "left out\n", .gentle = true});
+  AwaitAnswers(1);
+  EXPECT_EQ(answers_[0].number, 1);
+  EXPECT_THAT(answers_[0].text, HasSubstr("left out"));
+  EXPECT_EQ(asked_stacks_, 1);
+  // What is taken for others is good enough for those who ask gently.
+  clock_.Advance(QuestionDesk::kGentlePause);
+  AskGently();
+  EXPECT_EQ(asked_gently_, 1);
+  desk_.OnStacks({.text = "Thread 1\n"});
+  AwaitAnswers(3);
+  for (std::size_t i : {1, 2}) EXPECT_THAT(answers_[i].text, HasSubstr("Thread 1"));
 }
 
 TEST_F(QuestionDeskTest, OneAtATimeProfilesANode) {
@@ -224,11 +272,13 @@ TEST_F(QuestionDeskTest, AProcessThatIsStoppedIsNotAsked) {
   Begin(pid);
   AskForStacks();
   AskForProfile("alice@a.1");
-  EXPECT_EQ(asked_stacks_, 0);
+  AskGently();
+  EXPECT_EQ(asked_stacks_ + asked_gently_, 0);
   EXPECT_THAT(asked_profiles_, IsEmpty());
-  ASSERT_THAT(answers_, SizeIs(2));
+  ASSERT_THAT(answers_, SizeIs(3));
   EXPECT_TRUE(answers_[1].refused);
   EXPECT_THAT(answers_[1].text, HasSubstr("it is stopped (SIGSTOP"));
+  EXPECT_EQ(answers_[2].text, answers_[0].text);
   EXPECT_THAT(answers_[0].text,
               AllOf(HasSubstr("it is stopped (SIGSTOP"), HasSubstr("sleep            is stopped")));
 }

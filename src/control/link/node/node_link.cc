@@ -193,8 +193,8 @@ void NodeLink::OnLine(const std::string& line) {
     AnswerPing();
     return;
   }
-  if (std::holds_alternative<TellStacks>(*command)) {
-    AnswerStacks();
+  if (const auto* stacks = std::get_if<TellStacks>(&*command)) {
+    AnswerStacks(stacks->gentle);
     return;
   }
   if (const auto* profile = std::get_if<TakeProfile>(&*command)) {
@@ -230,7 +230,7 @@ void NodeLink::AnswerPing() {
   owes_answer_ = !sent.ok() && sent.kind() == ErrorKind::kRetryLater;
 }
 
-void NodeLink::ServeStacks(std::function<std::string()> tell) {
+void NodeLink::ServeStacks(TellStacksOf tell) {
   const MutexLock lock(mutex_);
   tell_stacks_ = std::move(tell);
 }
@@ -261,17 +261,18 @@ void NodeLink::Tell(Teller& teller, const char* name, std::function<std::string(
   }
 }
 
-void NodeLink::AnswerStacks() {
-  const auto compose = [this] {
-    std::function<std::string()> tell;
+void NodeLink::AnswerStacks(bool gentle) {
+  const auto compose = [this, gentle] {
+    TellStacksOf tell;
     {
       const MutexLock lock(mutex_);
       tell = tell_stacks_;
     }
-    return SerializeMessage(Stacks{tell ? tell() : std::string()});
+    return SerializeMessage(Stacks{.text = tell ? tell(gentle) : std::string(), .gentle = gentle});
   };
-  Tell(stacks_, "tfos-stacks", compose,
-       [](const std::string& why) { return SerializeMessage(Stacks{why + "\n"}); });
+  Tell(stacks_, "tfos-stacks", compose, [gentle](const std::string& why) {
+    return SerializeMessage(Stacks{.text = why + "\n", .gentle = gentle});
+  });
 }
 
 void NodeLink::AnswerProfile(std::chrono::milliseconds time) {

@@ -81,8 +81,10 @@ class NodeLink {
   Status Start(Handlers handlers);
 
   /// From now on `tell` says what the threads of the node's program are at, when people ask: on a
-  /// thread of its own, one at a time. It may take seconds.
-  void ServeStacks(std::function<std::string()> tell);
+  /// thread of its own, one at a time. It may take seconds. `gentle`: it must not do anything that
+  /// could harm the process.
+  using TellStacksOf = std::function<std::string(bool gentle)>;
+  void ServeStacks(TellStacksOf tell);
 
   using TakeProfileOf = std::function<Result<std::string>(std::chrono::milliseconds time)>;
   /// From now on `take` says where the threads of the node's program spend the time to come, as
@@ -130,7 +132,7 @@ class NodeLink {
   /// its text.
   void Tell(Teller& teller, const char* name, std::function<std::string()> compose,
             std::function<std::string(std::string why)> fail);
-  void AnswerStacks();
+  void AnswerStacks(bool gentle);
   void AnswerProfile(std::chrono::milliseconds time);
 
   UniqueFd fd_;
@@ -158,7 +160,7 @@ class NodeLink {
   Handlers handlers_;  // From Start on nobody changes them.
   Turn metrics_turn_;  // Until they are sent: older ones must not come after newer ones.
 
-  std::function<std::string()> tell_stacks_ TFOS_GUARDED_BY(mutex_);
+  TellStacksOf tell_stacks_ TFOS_GUARDED_BY(mutex_);
   TakeProfileOf take_profile_ TFOS_GUARDED_BY(mutex_);
 
   std::thread listener_;

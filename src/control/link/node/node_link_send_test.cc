@@ -159,20 +159,22 @@ TEST(NodeLinkSendTest, TellsStacksWhileAllElseIsBusy) {
   EXPECT_EQ(agent.ReadLine(), SerializeMessage(Pong{}));
   const std::string asked = SerializeMessage(TellStacks{}) + "\n";
   agent.Write(asked);
-  EXPECT_EQ(agent.ReadLine(), SerializeMessage(Stacks{})) << "nobody serves them";
+  EXPECT_EQ(agent.ReadLine(), SerializeMessage(Stacks{.text = ""})) << "nobody serves them";
   std::promise<void> go_on;
   std::shared_future<void> told = go_on.get_future().share();
-  (*link)->ServeStacks([told] {
+  (*link)->ServeStacks([told](bool gentle) {
     told.wait();
-    return std::string("Thread 1\n");
+    return std::string(gentle ? "With the lock\n" : "Thread 1\n");
   });
   // The first answer serves the second question, too, and holds up no ping.
   agent.Write(asked + asked + SerializeMessage(Ping{}) + "\n");
   EXPECT_EQ(agent.ReadLine(), SerializeMessage(Pong{}));
   go_on.set_value();
-  EXPECT_EQ(agent.ReadLine(), SerializeMessage(Stacks{"Thread 1\n"}));
+  EXPECT_EQ(agent.ReadLine(), SerializeMessage(Stacks{.text = "Thread 1\n"}));
   agent.Write(asked);
-  EXPECT_EQ(agent.ReadLine(), SerializeMessage(Stacks{"Thread 1\n"}));
+  EXPECT_EQ(agent.ReadLine(), SerializeMessage(Stacks{.text = "Thread 1\n"}));
+  agent.Write(SerializeMessage(TellStacks{.gentle = true}) + "\n");
+  EXPECT_EQ(agent.ReadLine(), SerializeMessage(Stacks{.text = "With the lock\n", .gentle = true}));
 }
 
 TEST(NodeLinkSendTest, AProfileIsTakenOrSaysWhyNot) {

@@ -202,7 +202,7 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
       co_return false;
     }
     if (came_as_ == CameAs::kAgent || (came_as_ == CameAs::kOperator && !for_bearers) ||
-        (came_as_ == CameAs::kAsker && !for_bearers && page != PageKeys::kOutput)) {
+        (came_as_ == CameAs::kAsker && !for_bearers && !PageKeys::IsForPeople(page))) {
       co_return true;
     }
     // Named, not a temporary: GCC 12 destroys aggregates in an awaited call twice.

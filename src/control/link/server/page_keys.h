@@ -17,8 +17,8 @@ class PageKeys {
  public:
   static constexpr std::string_view kMetrics = "/metrics";
   static constexpr std::string_view kTensorBoard = "/tensorboard";
-  /// What nodes have written is for people, and not for Spark's tasks.
   static constexpr std::string_view kOutput = "/v1/output";
+  static constexpr std::string_view kStacks = "/v1/stacks";
 
   /// The keys are made of the cluster's token. A `scrape_token` that is not empty replaces the one
   /// for metrics.
@@ -30,6 +30,9 @@ class PageKeys {
   /// Whether everybody may have this: the files that a browser needs to show the page, which are
   /// the same for all clusters. What they show needs the key.
   static bool IsPublic(std::string_view page);
+  /// Whether this is for people, and not for Spark's tasks: what nodes have written, and what they
+  /// are at.
+  static bool IsForPeople(std::string_view page) { return page == kOutput || page == kStacks; }
   /// Whether this is TensorBoard's page or one below it.
   static bool IsTensorBoard(std::string_view page);
   /// If a browser comes to TensorBoard's page with `key=` and the right key in the query: the

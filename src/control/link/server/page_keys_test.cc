@@ -43,6 +43,14 @@ TEST_F(PageKeysTest, TheFilesOfThePageAreForEverybody) {
   }
 }
 
+TEST_F(PageKeysTest, WhatNodesWriteAndDoIsForPeople) {
+  for (const char* page : {"/v1/output", "/v1/stacks"}) {
+    EXPECT_TRUE(PageKeys::IsForPeople(page));
+    EXPECT_TRUE(keys_.Open(page, Bearer(Purpose::kRead), ""));
+  }
+  for (const char* page : {"/v1/status", "/v1/failure"}) EXPECT_FALSE(PageKeys::IsForPeople(page));
+}
+
 TEST_F(PageKeysTest, AChosenTokenOpensTheMetricsInPlaceOfTheKey) {
   const PageKeys keys(token_, "chosen");
   EXPECT_TRUE(keys.Open("/metrics", "Bearer chosen", ""));

@@ -20,7 +20,7 @@ from support.waiting import BOUND_SECONDS, wait_for
 GONE = b"the coordinator does not answer Spark's driver\n"
 UNKNOWN = b"no cluster of this id runs in this application\n"
 #: As many as are passed on at the same time (PassedOnPages.java).
-MOST_AT_A_TIME = 16
+MOST_AT_A_TIME = 32
 WRONG_KEY = "0" * 64
 
 
@@ -99,6 +99,16 @@ def test_data_need_the_key_in_accept_or_as_a_bearer(ui, small, passed_on):
     assert ui.ask(f"{passed_on}v1/status?key={key}")[0] == 401
 
 
+def test_output_and_stacks_of_nodes_need_the_key_too(ui, small, passed_on):
+    small.end(0)
+    wait_for(lambda: small.coordinator.nodes()[0]["state"] == "done", "the node's end")
+    for path in ("v1/output?node=0&lines=200&wait_ms=10", "v1/stacks?node=0"):
+        status, _, body = ui.ask(passed_on + path, **accepted(small.read_key))
+        assert status == 410 and b"the node is done" in body, path
+        assert ui.ask(passed_on + path)[0] == 401
+    assert ui.ask(f"{passed_on}v1/stacks?node=0", "POST", **accepted(small.read_key))[0] == 405
+
+
 def test_the_files_of_the_page_need_no_key(ui, passed_on):
     for path, kind in (
         ("", "text/html"),
@@ -121,7 +131,7 @@ def test_commas_may_come_encoded(ui, small, passed_on):
     "path",
     [
         "metrics",
-        "v1/output?node=0&after=0",
+        "v1/profile?node=0",
         "v1/failure",
         "v1/agent",
         "v1/status/",

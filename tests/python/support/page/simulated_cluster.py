@@ -21,27 +21,29 @@ _MAGIC = b"tfos-agt"
 _VERSION = 1
 _PLAIN_TCP = 1
 _TEXT = 0x81
+_LAST = 0x80
+_CLOSE = 8
 
 
 class _Agent:
     """An agent's end of its connection (docs/formats/handshake.md, control-protocol.md)."""
 
     def __init__(self, address: tuple[str, int], key: str, node_id: int):
-        self._socket = socket.create_connection(address, timeout=BOUND_SECONDS)
+        self.socket = socket.create_connection(address, timeout=BOUND_SECONDS)
         hello = _MAGIC + struct.pack("<HBBIII", _VERSION, _PLAIN_TCP, 0, node_id, 0, 0)
         hello += os.urandom(32)
-        self._socket.sendall(hello)
-        challenge = self._socket.recv(44, socket.MSG_WAITALL)
+        self.socket.sendall(hello)
+        challenge = self.socket.recv(44, socket.MSG_WAITALL)
         words = b"tfos agents connect" + hello + challenge
-        self._socket.sendall(hmac.digest(bytes.fromhex(key), words, hashlib.sha256))
-        assert self._socket.recv(32, socket.MSG_WAITALL) != bytes(32), "the agent was refused"
-        self._socket.sendall(
+        self.socket.sendall(hmac.digest(bytes.fromhex(key), words, hashlib.sha256))
+        assert self.socket.recv(32, socket.MSG_WAITALL) != bytes(32), "the agent was refused"
+        self.socket.sendall(
             b"GET /v1/agent HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
             b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         )
         answer = b""
         while b"\r\n\r\n" not in answer:
-            answer += self._socket.recv(1)
+            answer += self.socket.recv(1)
         assert answer.startswith(b"HTTP/1.1 101"), answer
 
     def say(self, message_type: str, **fields: Any) -> None:
@@ -49,12 +51,38 @@ class _Agent:
         # Masked with zeros, which a client may choose.
         if len(payload) < 126:
             head = struct.pack("!BB", _TEXT, 0x80 | len(payload))
-        else:
+        elif len(payload) < 1 << 16:
             head = struct.pack("!BBH", _TEXT, 0x80 | 126, len(payload))
-        self._socket.sendall(head + bytes(4) + payload)
+        else:
+            head = struct.pack("!BBQ", _TEXT, 0x80 | 127, len(payload))
+        self.socket.sendall(head + bytes(4) + payload)
+
+    def hear(self) -> dict[str, Any] | None:
+        """The next message of the coordinator; None at the connection's end."""
+        text = b""
+        while True:
+            head = self._receive(2)
+            if not head or head[0] & 0x0F == _CLOSE:
+                return None
+            length = head[1]
+            if length >= 126:
+                length = int.from_bytes(self._receive(2 if length == 126 else 8), "big")
+            payload = self._receive(length)
+            if head[0] & 0x0F > _CLOSE:
+                continue
+            text += payload
+            if head[0] & _LAST:
+                message: dict[str, Any] = json.loads(text)
+                return message
+
+    def _receive(self, count: int) -> bytes:
+        try:
+            return self.socket.recv(count, socket.MSG_WAITALL) if count else b""
+        except ConnectionResetError:
+            return b""
 
     def close(self) -> None:
-        self._socket.close()
+        self.socket.close()
 
 
 class SimulatedCluster:

@@ -101,6 +101,15 @@ def hang_in_native_code(ctx):
     hang_natively()
 
 
+def print_and_hang(ctx):
+    """Hangs in Python, or as `hang_in_native_code` does on every second node."""
+    print(f"{ctx.job_name}:{ctx.task_index} is about to hang", flush=True)
+    if ctx.task_index % 2:
+        hang_in_native_code(ctx)
+    pathlib.Path(ctx.args["dir"], f"hangs-{ctx.node_id}").touch()
+    wait_in_python(ctx.args["dir"])
+
+
 def hang_natively():
     sum(itertools.repeat(0))
 

@@ -33,8 +33,11 @@ final class PassedOnPages implements WebHandler {
   /** An application may start clusters without end, and clients of Spark Connect may be killed. */
   private static final int MOST_CLUSTERS = 100;
 
-  /** A coordinator that does not answer must not take the threads that show Spark's own pages. */
-  private static final int MOST_AT_A_TIME = 16;
+  /**
+   * A coordinator that does not answer must not take the threads that show Spark's own pages. Who
+   * follows the output of a node holds one for some seconds at a time.
+   */
+  private static final int MOST_AT_A_TIME = 32;
 
   private static final int CONNECT_MS = 5_000;
   /** Without any progress. */
@@ -42,7 +45,7 @@ final class PassedOnPages implements WebHandler {
 
   private static final Pattern ADDRESS = Pattern.compile("http://[0-9A-Za-z.:\\[\\]%_-]+/");
   private static final Pattern PATH = Pattern.compile(
-      "/(?<id>[0-9A-Za-z]+)(?<page>/|/page/[a-z]+\\.(?:js|css|svg)|/v1/(?:status|history|report))");
+      "/(?<id>[0-9A-Za-z]+)(?<page>/|/page/[a-z]+\\.(?:js|css|svg)|/v1/(?:status|history|report|output|stacks))");
   private static final Pattern QUERY = Pattern.compile("[0-9A-Za-z_=&,.-]{0,4096}");
   private static final Pattern ACCEPTED_KEY = Pattern.compile("; *tfos-key=([0-9a-f]{64})(?![^;, ])");
   private static final Pattern BEARER = Pattern.compile("Bearer ([0-9a-f]{64})");
