@@ -69,10 +69,11 @@ const tfos = {};
       const answer = await fetch(path, {headers, cache: "no-store", credentials: "same-origin", signal});
       if (answer.status === 401 || answer.status === 403) throw new Refused(`${answer.status}`);
       if (answer.ok) return answer;
-      const text = (await answer.text()).trim();
-      if (!tfos.isPassedOn) throw new Error(`${path}: ${answer.status} ${text}`);
+      const plain = answer.headers.get("Content-Type")?.startsWith("text/plain");
       // Spark's UI says in words what is wrong, and the proxies in front of it with pages of theirs.
-      throw new Error(answer.headers.get("Content-Type")?.startsWith("text/plain") ? text : tfos.GONE);
+      const words = tfos.isPassedOn && !plain ? tfos.GONE : (await answer.text()).trim();
+      const message = tfos.isPassedOn ? words : `${path}: ${answer.status} ${words}`;
+      throw Object.assign(new Error(message), {status: answer.status, words});
     }
 
     headersWithKey() {

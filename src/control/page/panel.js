@@ -12,12 +12,10 @@
   const BOTTOM = 8;  // Pixels from the end that still count as the end.
 
   /** Why a request failed: the words of the answer if there was one, and its number. */
-  function refusal(path, error) {
+  function refusal(error) {
     if (error instanceof tfos.Refused) return {words: "The key does not open this cluster."};
     if (error instanceof TypeError) return {words: "The coordinator does not answer."};
-    const head = `${path}: `;
-    const [, status, words] = (error.message.startsWith(head) && /^(\d+) ([^]*)$/.exec(error.message.slice(head.length))) || [];
-    return {status: Number(status), words: (words || error.message).trim()};
+    return {status: error.status, words: error.words || error.message};
   }
 
   /** place: an empty element that is hidden. live: the coordinator. onClose: what is to happen when
@@ -105,7 +103,7 @@
           if (!watch.signal.aborted) this.take(answer);
         } catch (error) {
           if (watch.signal.aborted) return;
-          const {status, words} = refusal(path, error);
+          const {status, words} = refusal(error);
           this.say.textContent = words;
           if (status === 410) this.hasEnded = true;
           pause = RETRY_MS;
@@ -200,7 +198,7 @@
         this.stackTitle.hidden = this.stack.hidden = false;
       } catch (error) {
         if (asked.signal.aborted) return;
-        ({words} = refusal(path, error));  // Earlier stacks stay, with their time.
+        ({words} = refusal(error));  // Earlier stacks stay, with their time.
       }
       this.stackSay.textContent = words;
       this.stacks = null;

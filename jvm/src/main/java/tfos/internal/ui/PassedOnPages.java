@@ -34,8 +34,8 @@ final class PassedOnPages implements WebHandler {
   private static final int MOST_CLUSTERS = 100;
 
   /**
-   * A coordinator that does not answer must not take the threads that show Spark's own pages. Who
-   * follows the output of a node holds one for some seconds at a time.
+   * A coordinator that does not answer must not take the threads that show Spark's own pages. A browser
+   * that follows the output of a node holds one for some seconds at a time.
    */
   private static final int MOST_AT_A_TIME = 32;
 
