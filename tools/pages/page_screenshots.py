@@ -85,10 +85,12 @@ def picture(nodes: int, seconds: float, output: pathlib.Path) -> None:
                             f"document.querySelector('tr[data-node=\"{node_id}\"]').click()"
                         )
                     wait_for_looks(driver, 2)
-                    driver.execute_script("document.getElementById('details').hidden = true")
+                    driver.execute_script(
+                        "document.getElementById('details').hidden = true; scrollTo(0, 0)"
+                    )
                 shot = Image.open(io.BytesIO(driver.get_screenshot_as_png()))
             path = output / f"page_{nodes}_{name}.png"
-            shot.convert("RGB").quantize(COLORS).save(path, optimize=True)
+            shot.convert("RGB").quantize(COLORS, Image.Quantize.MAXCOVERAGE).save(path, optimize=True)
             print(f"{path}: {path.stat().st_size:,} bytes")
         enough.set()
         beating.join()
