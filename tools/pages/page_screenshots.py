@@ -90,7 +90,9 @@ def picture(nodes: int, seconds: float, output: pathlib.Path) -> None:
                     )
                 shot = Image.open(io.BytesIO(driver.get_screenshot_as_png()))
             path = output / f"page_{nodes}_{name}.png"
-            shot.convert("RGB").quantize(COLORS, Image.Quantize.MAXCOVERAGE).save(path, optimize=True)
+            shot.convert("RGB").quantize(COLORS, Image.Quantize.MAXCOVERAGE).save(
+                path, optimize=True
+            )
             print(f"{path}: {path.stat().st_size:,} bytes")
         enough.set()
         beating.join()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import threading
 import time
@@ -12,6 +13,8 @@ from tfos import _native
 from tfos.base import control_message
 from tfos.errors import BadInputError
 from tfos.node import collectives
+
+logger = logging.getLogger(__name__)
 
 #: What a metrics message may hold, as docs/formats/control-protocol.md says.
 MOST_METRICS = 192
@@ -106,7 +109,10 @@ class AgentLink:
     def _look_again(self) -> None:
         while True:
             time.sleep(_LOOK_SECONDS)
-            self.look_at_collectives()
+            try:
+                self.look_at_collectives()
+            except Exception:  # A thread's boundary: its numbers are worth less than the training.
+                logger.debug("could not look at the collective operations", exc_info=True)
 
     def metrics(self) -> dict[str, Any]:
         """What this node reports, its feed's and the program's, as it is now."""

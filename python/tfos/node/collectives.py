@@ -64,4 +64,7 @@ class Recent:
             for name, value in read.items()
         }
         # The counters are read a moment before the clock.
-        return {name: min(1.0, rate) if name in _SHARES else rate for name, rate in rates.items()}
+        return {
+            name: min(1.0, max(0.0, rate)) if name in _SHARES else rate
+            for name, rate in rates.items()
+        }

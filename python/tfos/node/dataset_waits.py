@@ -38,6 +38,10 @@ _FIRST, _SHORTEST, _LONGEST = 0.02, 0.005, 1.0
 _LONGEST_FOR_STEPS, _STEPS = 5.0, 3
 #: What a look is to write, and what one that goes on for more steps may.
 _BYTES, _MOST_BYTES = 1 << 20, 4 << 20
+#: How much longer than the look before it a look may be.
+_MOST_GROWTH = 8
+#: Seconds between two looks at the number of steps.
+_LOOK_AGAIN = 0.05
 #: No more looks when so many seconds have been seen in a profile, or after so many looks.
 _ENOUGH, _MOST_LOOKS = 1.5, 10
 #: Between two looks: this many times what it took to read the last one.
@@ -128,6 +132,10 @@ class DatasetWaits:
             self._look_often()
         except Exception:  # Of whatever TensorFlow this is: a profile goes on without it.
             logging.getLogger(__name__).debug("TensorFlow's profiler does not run", exc_info=True)
+        finally:
+            with self._changed:
+                self._looking = False
+                self._changed.notify_all()
 
     def _look_often(self) -> None:
         length, longest, seen, rate = _FIRST, _FIRST, 0.0, 1.0
@@ -142,8 +150,10 @@ class DatasetWaits:
             seen += of_look.seconds
             # The largest so far: one look at a pause of the program tells nothing of the next one.
             rate = max(rate, len(trace) / max(took, 1e-3))
-            length = min(_LONGEST, max(_SHORTEST, _BYTES / rate))
-            longest = max(length, min(_LONGEST_FOR_STEPS, _MOST_BYTES / rate))
+            # And a short one tells little of a long one: the program may have paused for it.
+            length = min(_LONGEST, _MOST_GROWTH * length, max(_SHORTEST, _BYTES / rate))
+            most = min(_LONGEST_FOR_STEPS, _MOST_GROWTH * longest, _MOST_BYTES / rate)
+            longest = max(length, most)
             if seen >= _ENOUGH or not self._pause(_PAUSE * read_in):
                 return
 
@@ -154,20 +164,14 @@ class DatasetWaits:
             session: Any = importlib.import_module(_SESSIONS).ProfilerSession()
             with self._changed:
                 self._looking = True
+            begin = time.monotonic()
+            session.start("", _OPTIONS)
             try:
-                begin = time.monotonic()
-                session.start("", _OPTIONS)
-                try:
-                    self._wait(begin, length, longest)
-                finally:
-                    end = time.monotonic()
-                    trace = session.stop()
-                return trace, end - begin, time.monotonic() - end
-            except BaseException:
-                with self._changed:
-                    self._looking = False
-                    self._changed.notify_all()
-                raise
+                self._wait(begin, length, longest)
+            finally:
+                end = time.monotonic()
+                trace = session.stop()
+            return trace, end - begin, time.monotonic() - end
 
     def _wait(self, begin: float, length: float, longest: float) -> None:
         first = self._steps()
@@ -180,7 +184,8 @@ class DatasetWaits:
                 if few and self._to_read:  # It goes on into the next piece.
                     self._to_read = False
                     self._changed.notify_all()
-                self._changed.wait(min(0.05, max(0.001, begin + length - now)))
+                left = begin + length - now
+                self._changed.wait(max(0.001, left) if 0 < left < _LOOK_AGAIN else _LOOK_AGAIN)
 
     def _pause(self, seconds: float) -> bool:
         """False where nobody asks any more."""

@@ -109,8 +109,7 @@ class ClusterTab:
             channel = channel_to(self._sc, self._id, self._page_from_driver)
             if channel is None:
                 return
-            if link := channel.open():
-                self._show_link(link)
+            self._pass_on(channel)
             if self._post_all(channel):
                 self._told.set()
                 self._closed.wait()
@@ -119,6 +118,14 @@ class ClusterTab:
             logger.info("Spark's UI does not show the cluster any more: %s", error)
         finally:
             self._told.set()
+
+    def _pass_on(self, channel: UiChannel) -> None:
+        """The tab is worth having without the page."""
+        try:
+            if link := channel.open():
+                self._show_link(link)
+        except Exception as error:  # the tab's boundary
+            logger.info("Spark's UI does not pass on the cluster's page: %s", error)
 
     def _post_all(self, channel: UiChannel) -> bool:
         """Posts events up to the one of the last look, at the end. False where nobody sees them."""

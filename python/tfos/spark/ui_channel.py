@@ -73,7 +73,7 @@ class _Here:
         return True
 
     def close(self) -> None:
-        self._events.close(self._sc._jsc.sc(), self._id)
+        self._events.close(self._sc._jsc.sc(), self._id, self._coordinator)
 
 
 class _OnServer:
@@ -92,7 +92,7 @@ class _OnServer:
         return self._ask(cluster=text, coordinator=self._coordinator)
 
     def close(self) -> None:
-        self._ask(ended=self._id)
+        self._ask(ended=self._id, coordinator=self._coordinator)
 
     def _ask(self, **options: str) -> bool:
         source = self._session.read.format(_EVENT_SOURCE).options(**options)

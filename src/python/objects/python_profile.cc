@@ -66,9 +66,16 @@ class Sampler {
     }
   }
 
+  /// Nobody asks for more, for now.
+  void End() { module_.attr("end")(); }
+
   std::string Finish() {
-    module_.attr("end")();
-    const Grown after = Numbers();
+    Grown after = Numbers();
+    End();
+    // What a look at the dataset has found comes late, and tells its own time.
+    for (const auto& [name, value] : Numbers().second) {
+      if (name.starts_with("dataset_")) after.second[name] = value;
+    }
     builder_.profile().cpu_seconds = Growth(before_.first, after.first);
     builder_.profile().counters = Growth(before_.second, after.second);
     return builder_.Take().Serialize();
@@ -179,9 +186,14 @@ std::string SampleFor(milliseconds time, Attempt& attempt) {
   Clock::TimePoint last = Clock::Steady().Now();
   const Clock::TimePoint end = last + time;
   while (last < end) {
+    bool wanted = false;
     {
       const nb::gil_scoped_release release;
-      if (!AwaitTick(attempt, std::min(last + kInterval, end))) return {};
+      wanted = AwaitTick(attempt, std::min(last + kInterval, end));
+    }
+    if (!wanted) {
+      sampler.End();
+      return {};
     }
     const Clock::TimePoint now = Clock::Steady().Now();
     sampler.Sample(now - last);

@@ -14,6 +14,8 @@ namespace tfos::control {
 
 /// What a node trains with from now on: Spark brings it no more rows.
 inline constexpr const char* kAllFed = "all its rows are there";
+/// After `tfos stop`.
+inline constexpr const char* kFeedStopped = "stopping: it ends after the step at hand";
 
 /// "1.5 s", "12 s".
 std::string SecondsForPeople(std::chrono::milliseconds duration);

@@ -124,7 +124,7 @@ Effects Roster::SetState(int node_id, const StateReport& report, TimePoint now) 
     TellMoved(*node, effects);
   }
   if (feed_ended_ && !node->service && node->info.state == NodeState::kRunning) {
-    Become(*node, NodeState::kDraining, kAllFed, now, effects);
+    Become(*node, NodeState::kDraining, WordsOfFeedEnd(), now, effects);
   }
   return effects;
 }

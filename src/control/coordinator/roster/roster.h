@@ -165,6 +165,8 @@ class Roster {
   /// `command` for each node that takes rows.
   Effects TellFed(const AgentCommand& command) const;
   NodeInfo Info(const Node& node, TimePoint now) const;
+  /// Of a node that gets no more rows, for people.
+  const char* WordsOfFeedEnd() const;
   /// Changes the state if the table allows it, and tells the driver. False when it does not.
   bool Become(Node& node, NodeState state, std::string detail, TimePoint now, Effects& effects);
   /// What a node is whose process has ended in order, and why: `stopped` if the cluster was told to
@@ -229,7 +231,7 @@ class Roster {
   std::optional<Failure> failure_;
   std::string stop_reason_;  // empty until all nodes were asked to stop
   bool feed_ended_ = false;
-  bool feed_ended_at_once_ = false;
+  bool feed_ended_at_once_ = false;  // by `tfos stop`
   StepTicketOffice step_tickets_;
   std::optional<control::AskDrained> drained_asked_;  // and not answered
   std::optional<control::BeginEpoch> begin_asked_;    // and not answered

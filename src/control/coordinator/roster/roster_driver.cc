@@ -20,6 +20,8 @@ Effects Roster::TellFed(const AgentCommand& command) const {
   return effects;
 }
 
+const char* Roster::WordsOfFeedEnd() const { return feed_ended_at_once_ ? kFeedStopped : kAllFed; }
+
 Effects Roster::EndFeed(const control::EndFeed& ended, TimePoint now) {
   Effects effects;
   const bool is_news = !feed_ended_ || (ended.at_once && !feed_ended_at_once_);
@@ -34,7 +36,10 @@ Effects Roster::EndFeed(const control::EndFeed& ended, TimePoint now) {
     }
     effects.push_back(TellAgent{node.info.node_id, control::EndFeed{feed_ended_at_once_}});
     if (node.info.state == NodeState::kRunning) {
-      Become(node, NodeState::kDraining, kAllFed, now, effects);
+      Become(node, NodeState::kDraining, WordsOfFeedEnd(), now, effects);
+    } else if (node.info.state == NodeState::kDraining) {
+      node.info.detail = node.detail_of_state = WordsOfFeedEnd();
+      effects.push_back(TellDriver{NodeChanged{Info(node, now)}});
     }
   }
   if (is_elastic() && formed_at_.has_value() && stop_reason_.empty()) {

@@ -19,8 +19,9 @@ from support.waiting import BOUND_SECONDS, wait_for
 
 GONE = b"the coordinator does not answer Spark's driver\n"
 UNKNOWN = b"no cluster of this id runs in this application\n"
-#: As many as are passed on at the same time (PassedOnPages.java).
-MOST_AT_A_TIME = 32
+#: As many as are passed on at the same time (PassedOnPages.java), and as many that are about the
+#: output and stacks of nodes.
+MOST_AT_A_TIME = 16
 WRONG_KEY = "0" * 64
 
 
@@ -34,15 +35,17 @@ class SparkUi:
 
     def __init__(self, spark):
         self._context = spark.sparkContext._jsc.sc()
+        self._opened = {}
         self._events = spark._jvm.tfos.internal.ui.ClusterEvents
         assert self._events.attach(self._context)
         self.port = int(spark.sparkContext.uiWebUrl.rpartition(":")[2])
 
     def open(self, cluster_id, address):
-        assert self._events.open(self._context, cluster_id, address)
+        self._opened[cluster_id] = address
+        return self._events.open(self._context, cluster_id, address)
 
     def close(self, cluster_id):
-        self._events.close(self._context, cluster_id)
+        self._events.close(self._context, cluster_id, self._opened[cluster_id])
 
     def page(self, cluster_id):
         return f"http://127.0.0.1:{self.port}{path_of(cluster_id)}"
@@ -75,7 +78,7 @@ def ui(spark):
 @pytest.fixture
 def passed_on(ui, small):
     """The path of the page of a cluster, below Spark's UI."""
-    ui.open(small.cluster_id, f"{small.base_url}/")
+    assert ui.open(small.cluster_id, f"{small.base_url}/")
     yield path_of(small.cluster_id)
     ui.close(small.cluster_id)
 
@@ -171,8 +174,14 @@ def test_a_cluster_that_nobody_has_opened_is_unknown(ui, small, passed_on):
 
 
 def test_the_first_address_of_a_cluster_counts(ui, small, passed_on):
-    ui.open(small.cluster_id, "http://127.0.0.1:1/")
+    other = "http://127.0.0.1:1/"
+    assert not ui.open(small.cluster_id, other)
+    ui.close(small.cluster_id)  # By somebody who does not know where it is.
     assert ui.ask(f"{passed_on}v1/status", **accepted(small.read_key))[0] == 200
+    assert ui.open(small.cluster_id, f"{small.base_url}/")
+    ui.close(small.cluster_id)
+    assert not ui.open(small.cluster_id, other), "nor does it lead elsewhere after its end"
+    assert ui.ask(passed_on)[::2] == (404, UNKNOWN)
 
 
 @pytest.mark.parametrize(
@@ -206,21 +215,27 @@ def test_nothing_of_another_program_at_the_coordinators_port_is_shown(ui):
     ui.close("ended")
 
 
-def test_a_coordinator_that_does_not_answer_leaves_room_for_sparks_own_pages(ui):
-    path = path_of("silent")
+@pytest.mark.parametrize(
+    ("asked", "has_room"), [("", "v1/output?node=0"), ("v1/output?node=0", "v1/status")]
+)
+def test_a_coordinator_that_does_not_answer_leaves_room_for_other_pages(ui, asked, has_room):
+    silent = "silent" + "OfNodes" * bool(asked)
+    path = path_of(silent) + asked
     with (
-        socket.create_server(("127.0.0.1", 0), backlog=MOST_AT_A_TIME) as server,
-        ThreadPoolExecutor(MOST_AT_A_TIME) as askers,
+        socket.create_server(("127.0.0.1", 0), backlog=MOST_AT_A_TIME + 1) as server,
+        ThreadPoolExecutor(MOST_AT_A_TIME + 1) as askers,
     ):
-        ui.open("silent", f"http://127.0.0.1:{server.getsockname()[1]}/")
+        ui.open(silent, f"http://127.0.0.1:{server.getsockname()[1]}/")
         waiting = [askers.submit(ui.ask, path) for _ in range(MOST_AT_A_TIME)]
         came = [server.accept()[0] for _ in range(MOST_AT_A_TIME)]
         assert ui.ask(path)[0] == 503
+        other = askers.submit(ui.ask, path_of(silent) + has_room)
+        came.append(server.accept()[0])
         assert ui.ask("/jobs/")[0] == 200
         for connection in came:
             connection.close()
-        assert {asked.result()[::2] for asked in waiting} == {(502, GONE)}
-    ui.close("silent")
+        assert {answer.result()[::2] for answer in (*waiting, other)} == {(502, GONE)}
+    ui.close(silent)
 
 
 def test_the_page_in_a_browser(ui, small, passed_on):

@@ -16,7 +16,8 @@ import tfos.internal.base.Json;
  * How a client of Spark Connect, which has no JVM of its own to call, posts the events of its
  * clusters: it asks Spark's server for the schema of a source of this class. The option {@code
  * cluster} holds the event, as {@link ClusterEvents#post} takes it, and the option {@code coordinator} where
- * the cluster's page is. The option {@code ended} holds the id of a cluster whose coordinator is gone.
+ * the cluster's page is. The option {@code ended}, beside {@code coordinator}, holds the id of a cluster whose coordinator
+ * is gone.
  * The schema has a column, {@code seen} or {@code unseen}: whether anybody sees events. Nobody reads
  * rows from it.
  *
@@ -31,7 +32,7 @@ public final class ClusterEventSource implements TableProvider {
     SparkContext spark = SparkContext.getOrCreate(); // The server's, which runs already.
     boolean seen = ClusterEvents.attach(spark);
     if (seen && options.containsKey("ended")) {
-      ClusterEvents.close(spark, options.get("ended"));
+      ClusterEvents.close(spark, options.get("ended"), options.get("coordinator"));
     } else if (seen) {
       String cluster = options.get("cluster");
       ClusterEvents.post(spark, cluster);

@@ -29,7 +29,7 @@ public final class ClusterEvents {
         SparkUI ui = spark.ui().get();
         PassedOnPages pages = new PassedOnPages();
         // First, so that nobody tries again what has failed.
-        ATTACHED.put(spark, pages);
+        ATTACHED.put(spark, null);
         ElementTrackingStore store = (ElementTrackingStore) ui.store().store();
         spark.listenerBus().addToStatusQueue(new ClusterListener(store));
         ui.attachTab(new ClusterTab(ui, pages::has, true));
@@ -43,9 +43,9 @@ public final class ClusterEvents {
   private static void passOn(SparkUI ui, PassedOnPages pages, SparkContext spark) {
     try {
       WebHandlers.attach(ui, "/" + ClusterTab.NAME + "/" + ClusterTab.PAGES, pages);
+      ATTACHED.put(spark, pages);
     } catch (Exception | LinkageError error) {
       LOGGER.warn("Spark's UI does not pass on the pages of clusters: {}", error.toString());
-      ATTACHED.put(spark, null);
     }
   }
 
@@ -56,17 +56,17 @@ public final class ClusterEvents {
    */
   public static boolean open(SparkContext spark, String id, String coordinator) {
     PassedOnPages pages = pagesOf(spark);
-    if (pages != null) {
-      pages.open(id, coordinator);
-    }
-    return pages != null;
+    return pages != null && pages.open(id, coordinator);
   }
 
-  /** The cluster's coordinator has ended: its port may be another program's from now on. */
-  public static void close(SparkContext spark, String id) {
+  /**
+   * The cluster's coordinator has ended: its port may be another program's from now on. {@code
+   * coordinator} is that of {@link #open}.
+   */
+  public static void close(SparkContext spark, String id, String coordinator) {
     PassedOnPages pages = pagesOf(spark);
     if (pages != null) {
-      pages.close(id);
+      pages.close(id, coordinator);
     }
   }
 

@@ -7,7 +7,7 @@ import java.net.Proxy;
 import java.net.URL;
 import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
-import java.util.LinkedHashMap;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Semaphore;
@@ -31,13 +31,10 @@ import tfos.internal.spark.WebHandler;
  */
 final class PassedOnPages implements WebHandler {
   /** An application may start clusters without end, and clients of Spark Connect may be killed. */
-  private static final int MOST_CLUSTERS = 100;
+  private static final int MOST_CLUSTERS = 10_000;
 
-  /**
-   * A coordinator that does not answer must not take the threads that show Spark's own pages. A browser
-   * that follows the output of a node holds one for some seconds at a time.
-   */
-  private static final int MOST_AT_A_TIME = 32;
+  /** A coordinator that does not answer must not take the threads that show Spark's own pages. */
+  private static final int MOST_AT_A_TIME = 16;
 
   private static final int CONNECT_MS = 5_000;
   /** Without any progress. */
@@ -45,15 +42,21 @@ final class PassedOnPages implements WebHandler {
 
   private static final Pattern ADDRESS = Pattern.compile("http://[0-9A-Za-z.:\\[\\]%_-]+/");
   private static final Pattern PATH = Pattern.compile(
-      "/(?<id>[0-9A-Za-z]+)(?<page>/|/page/[a-z]+\\.(?:js|css|svg)|/v1/(?:status|history|report|output|stacks))");
+      "/(?<id>[0-9A-Za-z]+)(?<page>/|/page/[a-z]+\\.(?:js|css|svg)|/v1/(?:status|history|report|(?<node>output|stacks)))");
   private static final Pattern QUERY = Pattern.compile("[0-9A-Za-z_=&,.-]{0,4096}");
   private static final Pattern ACCEPTED_KEY = Pattern.compile("; *tfos-key=([0-9a-f]{64})(?![^;, ])");
   private static final Pattern BEARER = Pattern.compile("Bearer ([0-9a-f]{64})");
   /** A coordinator's port may be another program's after its end. */
   private static final String SERVER = "tfos";
 
-  private static final List<String> PASSED_ON = List.of("Content-Type", "Content-Security-Policy",
-      "X-Content-Type-Options", "Referrer-Policy", "Cache-Control", "WWW-Authenticate");
+  private static final String ENDED = "";
+
+  /** The coordinator's own (http_messages.h). What it serves loads nothing from elsewhere. */
+  private static final String POLICY =
+      "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
+
+  private static final List<String> PASSED_ON = List.of("Content-Type", "X-Content-Type-Options",
+      "Referrer-Policy", "Cache-Control", "WWW-Authenticate");
 
   private static final String UNKNOWN = "no cluster of this id runs in this application";
   private static final String NO_PAGE = "Spark's UI does not pass this on";
@@ -61,29 +64,36 @@ final class PassedOnPages implements WebHandler {
   private static final String GONE = "the coordinator does not answer Spark's driver";
 
   private final Semaphore room = new Semaphore(MOST_AT_A_TIME);
-  /** By the cluster's id: the coordinator's address. Guarded by itself. */
-  private final Map<String, String> coordinators = new LinkedHashMap<>();
+  /** A page that follows the output of a node asks all the time, and waits for some seconds. */
+  private final Semaphore roomForNodes = new Semaphore(MOST_AT_A_TIME);
+  /**
+   * By the cluster's id: the coordinator's address, and {@link #ENDED} afterwards. Guarded by itself.
+   * Nothing leaves it: a client of Spark Connect must not have the id of another one's cluster lead
+   * to a server of its own, which would get the keys of those who look at it.
+   */
+  private final Map<String, String> coordinators = new HashMap<>();
 
   /**
    * {@code address}: such as {@code http://10.0.0.5:41234/}. The first one of a cluster counts. Throws
-   * IllegalArgumentException for anything else, such as a file.
+   * IllegalArgumentException for anything else, such as a file. Returns whether that cluster's page is
+   * passed on.
    */
-  void open(String id, String address) {
+  boolean open(String id, String address) {
     if (!ADDRESS.matcher(address).matches()) {
       throw new IllegalArgumentException("not the address of a coordinator: " + address);
     }
     synchronized (coordinators) {
-      coordinators.putIfAbsent(id, address);
-      if (coordinators.size() > MOST_CLUSTERS) {
-        coordinators.remove(coordinators.keySet().iterator().next());
+      if (coordinators.size() < MOST_CLUSTERS) {
+        coordinators.putIfAbsent(id, address);
       }
+      return address.equals(coordinators.get(id));
     }
   }
 
-  /** The cluster's coordinator has ended. */
-  void close(String id) {
+  /** The cluster's coordinator has ended. Only those who know its address can say so. */
+  void close(String id, String address) {
     synchronized (coordinators) {
-      coordinators.remove(id);
+      coordinators.replace(id, address, ENDED);
     }
   }
 
@@ -93,7 +103,8 @@ final class PassedOnPages implements WebHandler {
 
   private String addressOf(String id) {
     synchronized (coordinators) {
-      return coordinators.get(id);
+      String address = coordinators.get(id);
+      return ENDED.equals(address) ? null : address;
     }
   }
 
@@ -110,6 +121,7 @@ final class PassedOnPages implements WebHandler {
       refuse(exchange, 404, UNKNOWN);
       return;
     }
+    Semaphore room = path.group("node") == null ? this.room : roomForNodes;
     if (!room.tryAcquire()) {
       refuse(exchange, 503, BUSY);
       return;
@@ -142,6 +154,7 @@ final class PassedOnPages implements WebHandler {
         return;
       }
       exchange.status(status);
+      exchange.setField("Content-Security-Policy", POLICY);
       for (String name : PASSED_ON) {
         String value = connection.getHeaderField(name);
         if (value != null) {
