@@ -15,7 +15,7 @@ namespace tfos::control {
 /// What a node trains with from now on: Spark brings it no more rows.
 inline constexpr const char* kAllFed = "all its rows are there";
 /// After `tfos stop`.
-inline constexpr const char* kFeedStopped = "stopping: it ends after the step at hand";
+inline constexpr const char* kFeedStopped = "stopping: no more rows will come";
 
 /// "1.5 s", "12 s".
 std::string SecondsForPeople(std::chrono::milliseconds duration);

@@ -176,7 +176,7 @@ TEST_F(RosterTest, AFeedThatHasEndedCanEndAtOnceAfterwardsAndNotTheOtherWayRound
   EXPECT_EQ(roster_.Snapshot(clock_.Now()).nodes[1].detail, "all its rows are there");
   EXPECT_THAT(at_once(roster_.EndFeed({.at_once = true}, clock_.Now())), ElementsAre(true, true));
   EXPECT_EQ(roster_.Snapshot(clock_.Now()).nodes[1].detail,
-            "stopping: it ends after the step at hand");
+            "stopping: no more rows will come");
   EXPECT_THAT(Words(roster_.EndFeed({}, clock_.Now())), IsEmpty());
   EXPECT_THAT(Words(roster_.EndFeed({.at_once = true}, clock_.Now())), IsEmpty());
 }
