@@ -135,6 +135,6 @@ def test_the_tab_its_links_and_the_page(tmp_path, has_front, leftovers):
         with browser() as driver:
             driver.get(f"{page}#key={key}")
             wait_for(lambda: charts(driver), "curves")
-            for index in range(2):
-                assert row(driver, f"worker:{index}")["Step"] == "7"
+            for name in ("worker:0", "worker:1"):  # A node reports with its next heartbeat.
+                wait_for(lambda name=name: row(driver, name)["Step"] == "7", f"the step of {name}")
             assert complaints(driver) == []
