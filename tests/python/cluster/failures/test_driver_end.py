@@ -79,7 +79,9 @@ def test_a_spark_session_that_stops_ends_everything(drive, phase):
     driver.let_stop()
     code, left = driver.ends()
     assert (code, left) == (1, [])
-    # The job is told by Spark, and its nodes that their executors end: either is first.
+    # The job is told by Spark, and its nodes that their executors end: either is first. Spark may
+    # also take a result when its manager of blocks has gone, which it says in its own words.
     errors = driver.read_errors()
-    assert "SparkContext was shut down" in errors or "NodeFailedError" in errors
+    causes = ("SparkContext was shut down", "NodeFailedError", "BlockManagerMaster.driverEndpoint")
+    assert any(cause in errors for cause in causes), errors[-3000:]
     assert "AttributeError" not in errors, "what came of it hides the cause"
