@@ -196,7 +196,7 @@ final class PassedOnPages implements WebHandler {
     try {
       return URLDecoder.decode(query, StandardCharsets.UTF_8);
     } catch (IllegalArgumentException error) {
-      return query; // With its percent signs, for which there is no room in a query.
+      return query; // As it came. It has percent signs, so it is refused.
     }
   }
 
