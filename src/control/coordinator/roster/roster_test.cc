@@ -175,8 +175,7 @@ TEST_F(RosterTest, AFeedThatHasEndedCanEndAtOnceAfterwardsAndNotTheOtherWayRound
   EXPECT_THAT(Words(roster_.EndFeed({}, clock_.Now())), IsEmpty());
   EXPECT_EQ(roster_.Snapshot(clock_.Now()).nodes[1].detail, "all its rows are there");
   EXPECT_THAT(at_once(roster_.EndFeed({.at_once = true}, clock_.Now())), ElementsAre(true, true));
-  EXPECT_EQ(roster_.Snapshot(clock_.Now()).nodes[1].detail,
-            "stopping: no more rows will come");
+  EXPECT_EQ(roster_.Snapshot(clock_.Now()).nodes[1].detail, "stopping: no more rows will come");
   EXPECT_THAT(Words(roster_.EndFeed({}, clock_.Now())), IsEmpty());
   EXPECT_THAT(Words(roster_.EndFeed({.at_once = true}, clock_.Now())), IsEmpty());
 }
