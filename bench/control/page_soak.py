@@ -3,7 +3,8 @@
     python bench/control/page_soak.py [--minutes 120] [--nodes 100]
 
 The coordinator and the browser are real. Agents are simulated, and send heartbeats with the numbers
-of a training once a second, as agents do. The first tenth of the time is without a browser, so the
+of a training once a second, as agents do. The page shows a node's output, of which there is more
+with each heartbeat, in the panel beside the others. The first tenth of the time is without a browser, so the
 coordinator's CPU in both parts says what a page costs that somebody looks at. The first third with
 the browser is warm-up; what each takes at its end is compared with the last third's smallest sample,
 which may be a tenth and 16 MiB more. The browser's garbage is collected before each sample.
@@ -24,10 +25,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "python"), str(ROOT / "tools" / "pages")]
 
 from page_screenshots import numbers  # noqa: E402
-from support.page.browsers import browser, complaints, looks, wait_for_looks  # noqa: E402
+from support.page.browsers import browser, complaints, looks, text_of, wait_for_looks  # noqa: E402
+from support.page.shown import CLICK  # noqa: E402
 from support.page.simulated_cluster import SimulatedCluster  # noqa: E402
+from support.page.talking_node import TalkingNode  # noqa: E402
 
 HEARTBEAT_SECONDS = 1.0
+TALKING_NODE = 1
 _SHARE, _BYTES = 1.1, 16 << 20
 
 
@@ -65,10 +69,11 @@ def browser_bytes(driver) -> tuple[int, int, int]:
 
 
 class Beats:
-    """Heartbeats of all nodes once a second, until the block ends. A thread of its own sends them."""
+    """Heartbeats of all nodes once a second, until the block ends, and a line of output of one of
+    them. A thread of its own sends them."""
 
-    def __init__(self, cluster: SimulatedCluster, nodes: int):
-        self._cluster, self._nodes = cluster, nodes
+    def __init__(self, cluster: SimulatedCluster, nodes: int, talking: TalkingNode):
+        self._cluster, self._nodes, self._talking = cluster, nodes, talking
         self._enough = threading.Event()
         self._thread = threading.Thread(target=self._beat)
 
@@ -78,6 +83,7 @@ class Beats:
         while not self._enough.wait(max(0.0, due - time.monotonic())):
             for node_id in range(self._nodes):
                 self._cluster.report(node_id, **numbers(node_id, due - begun, chance))
+            self._talking.write(f"{due - begun:.0f} s: all is well with this node\n")
             due += HEARTBEAT_SECONDS
 
     def __enter__(self) -> "Beats":
@@ -121,7 +127,10 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--every-seconds", type=float, default=60, help="between two samples")
     options = parser.parse_args()
-    with SimulatedCluster(options.nodes, heartbeat_ms=int(1000 * HEARTBEAT_SECONDS)) as cluster:
+    with (
+        SimulatedCluster(options.nodes, heartbeat_ms=int(1000 * HEARTBEAT_SECONDS)) as cluster,
+        TalkingNode(cluster, TALKING_NODE) as talking,
+    ):
         for node_id in range(options.nodes):
             cluster.run(node_id)
         process = coordinator_process()
@@ -134,11 +143,13 @@ def main() -> None:
                 "coordinator_cpu": cpu_seconds(process),
             }
 
-        with Beats(cluster, options.nodes):
+        with Beats(cluster, options.nodes, talking):
             alone = sampled(options.minutes / 10, options.every_seconds, of_coordinator)
             with browser() as driver:
                 driver.get(cluster.link)
                 wait_for_looks(driver, 2)
+                driver.execute_script(CLICK, f"tr[data-node='{TALKING_NODE}']")
+                talking.await_question("output")
                 driver.execute_cdp_cmd("Performance.enable", {})
 
                 def of_both() -> dict:
@@ -152,6 +163,7 @@ def main() -> None:
 
                 watched = sampled(9 * options.minutes / 10, options.every_seconds, of_both)
                 wait_for_looks(driver)  # It still shows new data.
+                lines = len(text_of(driver, "#output").splitlines())
                 said = complaints(driver)
         for node_id in range(options.nodes):
             cluster.end(node_id)
@@ -163,6 +175,7 @@ def main() -> None:
 
     print(f"{options.nodes} nodes, a heartbeat a second from each, {options.minutes:g} minutes")
     print(f"coordinator: {share(alone):.2f} % of a core, {share(watched):.2f} % with a page open")
+    print(f"the panel of a node shows {lines:,} lines of its output")
     print(
         f"DOM nodes: {watched[0]['page_dom_nodes']:,} then, {watched[-1]['page_dom_nodes']:,} now"
     )

@@ -10,6 +10,7 @@ import os
 import resource
 import socket
 import struct
+import threading
 from typing import Any
 
 from support.waiting import BOUND_SECONDS
@@ -26,9 +27,11 @@ _CLOSE = 8
 
 
 class _Agent:
-    """An agent's end of its connection (docs/formats/handshake.md, control-protocol.md)."""
+    """An agent's end of its connection (docs/formats/handshake.md, control-protocol.md). Threads: any
+    may say something; one hears."""
 
     def __init__(self, address: tuple[str, int], key: str, node_id: int):
+        self._says = threading.Lock()
         self.socket = socket.create_connection(address, timeout=BOUND_SECONDS)
         hello = _MAGIC + struct.pack("<HBBIII", _VERSION, _PLAIN_TCP, 0, node_id, 0, 0)
         hello += os.urandom(32)
@@ -55,7 +58,8 @@ class _Agent:
             head = struct.pack("!BBH", _TEXT, 0x80 | 126, len(payload))
         else:
             head = struct.pack("!BBQ", _TEXT, 0x80 | 127, len(payload))
-        self.socket.sendall(head + bytes(4) + payload)
+        with self._says:
+            self.socket.sendall(head + bytes(4) + payload)
 
     def hear(self) -> dict[str, Any] | None:
         """The next message of the coordinator; None at the connection's end."""
