@@ -71,5 +71,6 @@ lock_seconds=300
 echo "Installing: ${missing[*]}"
 echo "If another program holds the lock of dpkg, this waits up to $lock_seconds s for it."
 "${as_root[@]}" apt-get update -qq
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+root=$(cd "$(dirname "$0")/.." && pwd)
+"$root"/tools/logged.sh "$root"/build/packages.log "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
   apt-get -o "DPkg::Lock::Timeout=$lock_seconds" install -y --no-install-recommends "${missing[@]}"

@@ -28,17 +28,9 @@ fi
 
 export CMAKE_CXX_COMPILER_LAUNCHER=ccache
 export CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-$(nproc)}
-mkdir -p build
-log=build/wheel.log
 # Without isolation: what the build needs is in .venv already. The build folder stays, so the next
 # build compiles only what changed; it is the one of the preset `dev`.
-if ! .venv/bin/python -m pip --disable-pip-version-check install --no-build-isolation --no-deps \
+tools/logged.sh build/wheel.log .venv/bin/python -m pip --disable-pip-version-check install --no-build-isolation --no-deps \
   --force-reinstall --verbose -C build-dir=build/dev -C cmake.define.TFOS_BUILD_TESTS="$tests" \
-  -C cmake.define.TFOS_WERROR="$werror" . 2>&1 | tee "$log" |
-  sed -un 's/^ *\(\[[0-9]*\/[0-9]*\] .*\)/\1/p; s/^ *\(\*\*\* .*\)/\1/p; /^Successfully/p'; then
-  grep -nE 'error:|\[ERROR\]' "$log" >&2 || true
-  tail -n 40 "$log" >&2
-  echo "Building the wheel failed; the whole output is in $log" >&2
-  exit 1
-fi
+  -C cmake.define.TFOS_WERROR="$werror" .
 printf '%s' "$tests $wanted" >"$stamp"

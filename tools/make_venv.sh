@@ -33,8 +33,8 @@ fi
 "$python" -m venv --clear "$folder"
 pip=("$folder"/bin/python -m pip --disable-pip-version-check install --progress-bar off --require-hashes)
 echo "Installing Python packages ($tensorflow, pyspark and what they need) ..."
-"${pip[@]}" -r "$locked" |
-  sed -un 's/^\(Collecting [^ ]*\).*/\1/p; s/^\(Installing\) .*/\1 all of them/p'
+log=$(basename "$folder").log
+tools/logged.sh "build/${log#.}" "${pip[@]}" -r "$locked"
 # Its dependency on `tensorflow` would pull that over tensorflow-cpu.
 "${pip[@]}" --no-deps --quiet -r tools/locked/legacy-keras.txt
 printf '%s' "$wanted" >"$stamp"

@@ -1,10 +1,14 @@
 """The scripts behind `make`: they say where they are, what is missing, and what failed."""
 
+import fcntl
 import os
 import pathlib
+import pty
 import re
+import struct
 import subprocess
 import tempfile
+import termios
 
 from support.places import ROOT
 
@@ -59,6 +63,59 @@ def test_the_first_failing_step_ends_the_run_with_its_status():
     assert "two" not in done.stdout
 
 
+LONG_OUTPUT = 'for i in $(seq 300); do echo "  [$i/300] step $i"; done'
+
+
+def logged(tmp_path, script, **variables):
+    """Runs the script, and returns what is shown and what is in the log."""
+    log = tmp_path / "logs" / "its.log"
+    environment = {name: os.environ[name] for name in os.environ if name != "TFOS_WHOLE_LOGS"}
+    done = run("tools/logged.sh", str(log), "bash", "-c", script, env={**environment, **variables})
+    return done, log
+
+
+def test_long_output_is_in_a_file_and_its_latest_line_says_how_far_it_is(tmp_path):
+    script = f"{LONG_OUTPUT}; sleep 2.5; echo to the end >&2"
+    done, log = logged(tmp_path, script, TFOS_LOG_SECONDS="2")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(r"after [2-9] s: \[300/300\] step 300\n", done.stdout)
+    assert len(log.read_text().splitlines()) == 301
+    assert logged(tmp_path, LONG_OUTPUT)[0].stdout == ""
+
+
+def test_on_a_terminal_the_latest_line_stays_in_place(tmp_path):
+    primary, secondary = pty.openpty()
+    with os.fdopen(primary, "rb", 0) as terminal, os.fdopen(secondary, "wb", 0) as end:
+        fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+        script = f'echo "[1/1] {"x" * 100}"'
+        command = ["tools/logged.sh", str(tmp_path / "log"), "bash", "-c", script]
+        environment = {**os.environ, "TERM": "xterm"}
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, stdin=end, stdout=end, stderr=end, timeout=60
+        )
+        assert done.returncode == 0
+        shown = terminal.read(1000).decode()
+    assert shown == f"\r[1/1] {'x' * 33}\x1b[K\r\x1b[K"
+
+
+def test_what_fails_names_its_log_and_shows_why(tmp_path):
+    script = f"echo 'a.cc:1: error: no such thing'; {LONG_OUTPUT}; echo the last >&2; exit 7"
+    done, log = logged(tmp_path, script)
+    assert (done.returncode, done.stdout) == (7, "")
+    first, *_, last, how = done.stderr.splitlines()
+    assert first == "1:a.cc:1: error: no such thing" and last == "the last"
+    assert how.startswith(f"This failed with exit status 7; the whole output is in {log}: bash -c")
+    assert "[262/300]" in done.stderr and "[100/300]" not in done.stderr
+    whole, _ = logged(tmp_path, script, TFOS_WHOLE_LOGS="1")
+    assert log.read_text() in whole.stderr and whole.returncode == 7
+
+
+def test_what_floods_goes_through_a_log_and_ci_shows_all_of_it():
+    for tool in ("install_packages", "make_venv", "install_wheel"):
+        assert "logged.sh" in (ROOT / f"tools/{tool}.sh").read_text(), tool
+    assert "export TFOS_WHOLE_LOGS=1" in (ROOT / ".ci/run").read_text()
+
+
 def test_missing_packages_are_named_without_the_right_to_install_them():
     # Somebody else may read neither this checkout nor pytest's directories.
     with tempfile.TemporaryDirectory() as directory:
@@ -94,8 +151,8 @@ def test_missing_packages_are_installed_and_no_others(tmp_path):
     )
     done = run("bash", "tools/install_packages.sh", "build", env=environment)
     assert done.returncode == 0, done.stderr
-    *_, update, install = done.stdout.splitlines()
-    assert update.startswith("apt-get update")
+    assert done.stdout.splitlines()[-1].startswith("apt-get update")
+    install = (ROOT / "build/packages.log").read_text().strip()
     # It waits while another apt holds the lock, and has said so.
     assert install.startswith("apt-get -o DPkg::Lock::Timeout=300 install ")
     assert install.endswith("--no-install-recommends cmake")
