@@ -18,6 +18,7 @@ from tfos.cluster.feed import warn_of_speculation
 from tfos.cluster.notebook import live_view
 from tfos.cluster.plan import ClusterPlan, ClusterRequest
 from tfos.cluster.progress import Progress
+from tfos.cluster.view import last_resort
 from tfos.errors import BadInputError
 from tfos.mlflow import Tracking
 from tfos.mlflow import driver as tracked_run
@@ -107,6 +108,7 @@ def start(
     """:func:`run` with all that may be asked for. settings: by keyword."""
     sc = context_of(spark)
     failures.install()
+    last_resort.install()
     if not callable(main):
         raise BadInputError(f"the program must be a function of ctx, not {main!r}")
     roles = plan_roles(
