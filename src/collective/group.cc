@@ -192,11 +192,13 @@ Result<bool> Group::Regroup(Status why, bool after_step) {
 Status Group::Commit() {
   // Not one of the program's operations: the timeline knows nothing of it.
   std::array<std::int32_t, 2> said = {membership_->WantsToMeet() ? 1 : 0, in_steps_ ? 0 : 1};
-  TFOS_RETURN_IF_ERROR(generation_->SumUp(
-      generation_->Begin(
-          {.kind = OperationKind::kAllReduce, .dtype = DType::kInt32, .elements = said.size()},
-          "commit"),
-      std::as_writable_bytes(std::span(said))));
+  const Operation operation = generation_->Begin(
+      {.kind = OperationKind::kAllReduce, .dtype = DType::kInt32, .elements = said.size()},
+      "commit");
+  BeginTime();
+  const Status summed_up = generation_->SumUp(operation, std::as_writable_bytes(std::span(said)));
+  EndTime();
+  TFOS_RETURN_IF_ERROR(summed_up);
   const auto [wanted, prevented] = said;
   if (wanted > 0 && prevented == 0) meet_ = true;
   return {};
@@ -284,31 +286,34 @@ Operation Group::Begin(Operation operation, std::string_view name) {
 
 void Group::Stamp(const Operation& operation) {
   event_bytes_ = operation.elements * ElementBytes(operation.dtype);
-  {
-    const MutexLock lock(shown_mutex_);
-    event_begin_ = Clock::Steady().Now();
-    at_work_ = generation_.get();
-  }
+  BeginTime();
   if (timeline_ == nullptr) return;
   event_.operation = operation;
   event_.begin = std::chrono::system_clock::now();
 }
 
+void Group::BeginTime() {
+  const MutexLock lock(shown_mutex_);
+  event_begin_ = Clock::Steady().Now();
+  at_work_ = generation_.get();
+}
+
+Group::Time Group::EndTime() {
+  const MutexLock lock(shown_mutex_);
+  const Time time{.all = Clock::Steady().Now() - event_begin_, .waited = generation_->waited()};
+  busy_ += time.all;
+  waited_ += time.waited;
+  at_work_ = nullptr;
+  return time;
+}
+
 Status Group::Finish(Status status) {
-  const Clock::Duration waited = generation_->waited();
-  Clock::Duration duration{};
-  {
-    const MutexLock lock(shown_mutex_);
-    duration = Clock::Steady().Now() - event_begin_;
-    busy_ += duration;
-    waited_ += waited;
-    at_work_ = nullptr;
-  }
+  const Time time = EndTime();
   if (status.ok()) bytes_ += event_bytes_;
   if (timeline_ != nullptr) {
     event_.bytes = event_bytes_;
-    event_.duration = duration;
-    event_.waited = waited;
+    event_.duration = time.all;
+    event_.waited = time.waited;
     event_.failed = !status.ok();
     timeline_->Add(event_);
   }

@@ -107,8 +107,9 @@ class Group {
   /// Ends the group for everybody: what waits in another thread fails with `why` within a moment.
   void Close(std::string_view why);
 
-  /// How long operations took, and of that, waited for members that had not begun them. Both grow
-  /// while an operation goes on: one that waits for a member that stands still is seen at once.
+  /// How long operations took, and of that, waited for members that had not begun them. What an
+  /// elastic group agrees on after each counts, too. Both grow while an operation goes on: one that
+  /// waits for a member that stands still is seen at once.
   /// Threads: also while a call is under way.
   Clock::Duration busy() const;
   Clock::Duration waited() const;
@@ -138,6 +139,13 @@ class Group {
   Operation Begin(Operation operation, std::string_view name) TFOS_REQUIRES(mutex_);
   /// From here on the operation takes its time.
   void Stamp(const Operation& operation) TFOS_REQUIRES(mutex_);
+  /// From here on time counts, until `EndTime`, for those who ask meanwhile, too.
+  void BeginTime() TFOS_REQUIRES(mutex_);
+  struct Time {
+    Clock::Duration all{};
+    Clock::Duration waited{};  ///< For members that had not begun.
+  };
+  Time EndTime() TFOS_REQUIRES(mutex_);
   Status SumUp(DType dtype, std::span<std::byte> data, std::string_view name,
                std::optional<DType> wire) TFOS_REQUIRES(mutex_);
   Status Spread(std::uint32_t root, std::span<std::byte> data, std::string_view name)

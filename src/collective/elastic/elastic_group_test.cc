@@ -13,9 +13,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/time/deadline.h"
 #include "collective/elastic/test_coordinator.h"
 #include "collective/fused.h"
 #include "collective/group.h"
+#include "collective/membership.h"
 #include "collective/test_members.h"
 
 namespace tfos::collective {
@@ -93,6 +95,49 @@ void ExpectTheSame(const Sums& sums, const std::vector<End>& ends) {
   }
   ASSERT_NE(first, nullptr);
   for (std::size_t i = 1; i < first->size(); ++i) EXPECT_EQ((*first)[i] & ~(*first)[i - 1], 0U);
+}
+
+/// A member of a group of all that is late for what they agree on after an operation.
+class LateMember final : public Membership {
+ public:
+  explicit LateMember(std::function<void()> wait) : wait_(std::move(wait)) {}
+  Status Check(std::uint32_t) const override { return {}; }
+  Result<Formed> AwaitNext(const Ready&, const InterruptCheck&) override {
+    return Status(ErrorKind::kReconnect, "there is no next generation");
+  }
+  bool WantsToMeet() const override {
+    wait_();
+    return false;
+  }
+  Status Leave(const Ready&) override { return {}; }
+
+ private:
+  const std::function<void()> wait_;
+};
+
+// Covers: node frozen / training
+TEST(ElasticWaitTest, AWaitForWhatTheMembersAgreeOnCountsWhileItGoesOn) {
+  constexpr std::chrono::milliseconds kLong(250);
+  std::latch seen(1);
+  std::vector<GroupOptions> options = MakeMembers(2);
+  options[0].membership = std::make_shared<LateMember>([] {});
+  options[1].membership = std::make_shared<LateMember>([&] { seen.wait(); });
+  RunMembers(std::move(options), [&](Group& group) {
+    std::thread looker;
+    if (group.rank() == 0) {
+      looker = std::thread([&] {
+        const Deadline patience = Deadline::After(std::chrono::seconds(20));
+        while (group.waited() < kLong && !patience.passed()) std::this_thread::yield();
+        EXPECT_GE(group.waited(), kLong);
+        EXPECT_GE(group.busy(), group.waited());
+        seen.count_down();
+      });
+    }
+    const Status done = group.Barrier("all here");
+    EXPECT_TRUE(done.ok()) << done.ToString();
+    if (looker.joinable()) looker.join();
+    EXPECT_LE(group.waited(), group.busy());
+  });
 }
 
 class ElasticGroupTest : public ::testing::TestWithParam<std::tuple<Transport, std::size_t>> {};
