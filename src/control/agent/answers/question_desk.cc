@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <exception>
 #include <utility>
 
 #include "base/format.h"
@@ -114,9 +115,8 @@ asio::awaitable<void> QuestionDesk::AnswerAboutStacks(int number, bool gentle) {
   if (pid_ != 0 && !ended_ && state.ok() && !StandsStill(*state)) {
     // Those who ask meanwhile share the answer. One that was asked for gently may have left out
     // what others want: it is awaited first.
-    const bool busy = gentle_stacks_.asked || whole_stacks_.asked;
+    if (!gentle_stacks_.asked && !whole_stacks_.asked) ways_.stacks(gentle);
     told.asked = !gentle || !whole_stacks_.asked;
-    if (!busy) ways_.stacks(gentle);
     const auto has_come = [this, &told, before] { return ended_ || told.count > before; };
     co_await Wait(has_come, Deadline::After(kStacksPatience));
     // Its answer may come later, and is the next one's then.
@@ -133,9 +133,16 @@ asio::awaitable<void> QuestionDesk::AnswerGently(int number) {
     co_return;
   }
   answers_gently_ = true;
-  co_await AnswerAboutStacks(number, true);
+  std::exception_ptr thrown;
+  try {
+    co_await AnswerAboutStacks(number, true);
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  // Not in a destructor, which may run after that of the desk.
   answers_gently_ = false;
   gently_again_ = clock_.Now() + kGentlePause;
+  if (thrown != nullptr) std::rethrow_exception(thrown);
 }
 
 asio::awaitable<void> QuestionDesk::AnswerAboutProfile(Question question) {
@@ -146,10 +153,10 @@ asio::awaitable<void> QuestionDesk::AnswerAboutProfile(Question question) {
   }
   const auto time = std::min<std::chrono::milliseconds>(question.wait, kLongestWait);
   const bool goes_on = question.more;
+  ways_.profile(time);
   profiles_ = true;
   profiler_ = std::move(question.by);
   profile_.reset();
-  ways_.profile(time);
   co_await Wait([this] { return ended_ || profile_.has_value(); },
                 Deadline::After(time + kProfilePatience));
   profiles_ = false;

@@ -8,7 +8,9 @@
 
 #include <boost/asio/io_context.hpp>
 #include <memory>
+#include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/process/subprocess.h"
@@ -27,8 +29,20 @@ class QuestionDeskTest : public ::testing::Test {
  protected:
   void Begin(pid_t pid = ::getpid()) {
     desk_.Begin(pid, written_,
-                {.stacks = [this](bool gentle) { (gentle ? asked_gently_ : asked_stacks_) += 1; },
-                 .profile = [this](milliseconds time) { asked_profiles_.push_back(time); }});
+                {.stacks =
+                     [this](bool gentle) {
+                       ThrowIfWanted();
+                       (gentle ? asked_gently_ : asked_stacks_) += 1;
+                     },
+                 .profile =
+                     [this](milliseconds time) {
+                       ThrowIfWanted();
+                       asked_profiles_.push_back(time);
+                     }});
+  }
+  /// As where memory runs out.
+  void ThrowIfWanted() {
+    if (std::exchange(throws_, false)) throw std::bad_alloc();
   }
   void Ask(Question question) {
     question.number = ++number_;
@@ -72,9 +86,14 @@ class QuestionDeskTest : public ::testing::Test {
   int asked_gently_ = 0;
   std::vector<milliseconds> asked_profiles_;
   int number_ = 0;
+  bool throws_ = false;  ///< Whatever the desk calls next.
   ManualClock clock_;
   QuestionDesk desk_{io_.get_executor(),
-                     [this](const Answer& answer) { answers_.push_back(answer); }, clock_};
+                     [this](const Answer& answer) {
+                       ThrowIfWanted();
+                       answers_.push_back(answer);
+                     },
+                     clock_};
 };
 
 TEST_F(QuestionDeskTest, TellsTheLastLinesAndWhatFollows) {
@@ -213,6 +232,37 @@ TEST_F(QuestionDeskTest, AGentleAnswerIsNotWhatOthersAskFor) {
   desk_.OnStacks({.text = "Thread 1\n"});
   AwaitAnswers(3);
   for (std::size_t i : {1, 2}) EXPECT_THAT(answers_[i].text, HasSubstr("Thread 1"));
+}
+
+TEST_F(QuestionDeskTest, AnAnswerThatFailsKeepsNobodyElseFromAsking) {
+  Begin();
+  // The node can't be asked.
+  throws_ = true;
+  AskGently();
+  clock_.Advance(QuestionDesk::kGentlePause);
+  AskGently();
+  EXPECT_EQ(asked_gently_, 1);
+  // Its answer can't be sent.
+  throws_ = true;
+  desk_.OnStacks({.text = "lost\n", .gentle = true});
+  Run();
+  clock_.Advance(QuestionDesk::kGentlePause);
+  AskGently();
+  EXPECT_EQ(asked_gently_, 2);
+  desk_.OnStacks({.text = "With the lock\n", .gentle = true});
+  Run();
+  ASSERT_THAT(answers_, SizeIs(1));
+  EXPECT_THAT(answers_[0].text, HasSubstr("With the lock"));
+
+  throws_ = true;
+  AskForStacks();
+  AskForStacks();
+  EXPECT_EQ(asked_stacks_, 1);
+
+  throws_ = true;
+  AskForProfile("alice@a.1");
+  AskForProfile("bob@b.2");
+  EXPECT_THAT(asked_profiles_, SizeIs(1));
 }
 
 TEST_F(QuestionDeskTest, OneAtATimeProfilesANode) {
