@@ -69,9 +69,9 @@ std::string DescribeStandstill(const ProcessState& state) {
   if (state.dumping_core) return "it has crashed, and the kernel writes its core dump";
   switch (state.state) {
     case 'T':
-      return "it is stopped (SIGSTOP or SIGTSTP; SIGCONT lets it go on)";
+      return "it is frozen (stopped by SIGSTOP or SIGTSTP; SIGCONT lets it go on)";
     case 't':
-      return fmt::format("a debugger (process {}) has stopped it", state.tracer);
+      return fmt::format("it is frozen by a debugger (process {})", state.tracer);
     case 'D':
       return fmt::format(
           "it waits in the kernel{}{} for a disk, a file system or a device that does not answer",

@@ -33,7 +33,7 @@ bool IsEnding(pid_t pid);
 /// The same as ReadProcessState, from the text of /proc/PID/status and /proc/PID/wchan.
 ProcessState ParseProcessState(std::string_view status, std::string_view wchan);
 
-/// Why a process in this state does nothing, for people: "it is stopped (...)".
+/// Why a process in this state does nothing, for people: "it is frozen (...)".
 std::string DescribeStandstill(const ProcessState& state);
 
 }  // namespace tfos

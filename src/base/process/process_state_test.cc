@@ -26,7 +26,8 @@ TEST(ProcessStateTest, AStoppedProcessIsCalledThat) {
   EXPECT_EQ(state->state, 'T');
   EXPECT_EQ(state->tracer, 0);
   EXPECT_FALSE(state->dumping_core);
-  EXPECT_THAT(DescribeStandstill(*state), HasSubstr("SIGSTOP"));
+  EXPECT_EQ(DescribeStandstill(*state),
+            "it is frozen (stopped by SIGSTOP or SIGTSTP; SIGCONT lets it go on)");
 }
 
 TEST(ProcessStateTest, OfAProcessThatIsGoneNothingIsKnown) {
@@ -65,7 +66,7 @@ TEST(ProcessStateTest, ReadsWhatTheKernelWrites) {
   const ProcessState traced = ParseProcessState(status, "ptrace_stop");
   EXPECT_EQ(traced.state, 't');
   EXPECT_EQ(traced.tracer, 4711);
-  EXPECT_THAT(DescribeStandstill(traced), HasSubstr("a debugger (process 4711)"));
+  EXPECT_THAT(DescribeStandstill(traced), HasSubstr("it is frozen by a debugger (process 4711)"));
 
   const ProcessState waiting = ParseProcessState("State:\tD (disk sleep)\n", "nfs_wait");
   EXPECT_THAT(DescribeStandstill(waiting), HasSubstr("in nfs_wait for a disk"));

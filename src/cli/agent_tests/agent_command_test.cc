@@ -164,7 +164,7 @@ os.kill(os.getpid(), signal.SIGSTOP)
   EXPECT_EQ(failure["step"], "answer its agent");
   EXPECT_EQ(failure["lost"], true);
   const std::string message = failure["message"];
-  EXPECT_THAT(message, HasSubstr("it is stopped (SIGSTOP"));
+  EXPECT_THAT(message, HasSubstr("it is frozen (stopped by SIGSTOP"));
   EXPECT_THAT(message, HasSubstr("It was running, step=120."));
   EXPECT_THAT(message, HasSubstr("spark.tfos.node.answerTimeout"));
   ExpectEnd();

@@ -34,7 +34,7 @@ Status AwaitEnd(const ClusterAccess& cluster, Deadline deadline) {
       return Status(
           ErrorKind::kRetryLater,
           fmt::format(
-              "the cluster has not ended yet. Its driver{} may be stopped or "
+              "the cluster has not ended yet. Its driver{} may be frozen or "
               "busy: ending the driver ends the cluster",
               cluster.driver_pid() == 0 ? "" : fmt::format(" (process {})", cluster.driver_pid())));
     }

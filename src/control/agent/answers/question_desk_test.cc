@@ -327,10 +327,10 @@ TEST_F(QuestionDeskTest, AProcessThatIsStoppedIsNotAsked) {
   EXPECT_THAT(asked_profiles_, IsEmpty());
   ASSERT_THAT(answers_, SizeIs(3));
   EXPECT_TRUE(answers_[1].refused);
-  EXPECT_THAT(answers_[1].text, HasSubstr("it is stopped (SIGSTOP"));
+  EXPECT_THAT(answers_[1].text, HasSubstr("it is frozen (stopped by SIGSTOP"));
   EXPECT_EQ(answers_[2].text, answers_[0].text);
-  EXPECT_THAT(answers_[0].text,
-              AllOf(HasSubstr("it is stopped (SIGSTOP"), HasSubstr("sleep            is stopped")));
+  EXPECT_THAT(answers_[0].text, AllOf(HasSubstr("it is frozen (stopped by SIGSTOP"),
+                                      HasSubstr("sleep            is frozen")));
 }
 
 TEST_F(QuestionDeskTest, BeforeTheProcessThereIsNothingToTell) {

@@ -77,9 +77,9 @@ std::string_view StateInWords(char state) {
     case 'D':
       return "waits in the kernel";
     case 'T':
-      return "is stopped";
+      return "is frozen";
     case 't':
-      return "is stopped by a debugger";
+      return "is frozen by a debugger";
     case 'Z':
     case 'X':
       return "has ended";

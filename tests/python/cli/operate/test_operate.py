@@ -91,7 +91,9 @@ def test_stacks_of_a_node_that_waits_and_of_one_that_is_stopped(
         os.kill(pid, signal.SIGSTOP)
         stopped = run_tfos("stack", "worker:0")
         assert stopped.returncode == 0, stopped.stderr
-        assert "it is stopped (SIGSTOP or SIGTSTP; SIGCONT lets it go on)" in stopped.stdout
+        assert (
+            "it is frozen (stopped by SIGSTOP or SIGTSTP; SIGCONT lets it go on)" in stopped.stdout
+        )
         assert "is stopped" in stopped.stdout.partition("as the kernel sees them")[2]
         assert "wait_in_python" not in stopped.stdout
         os.kill(pid, signal.SIGCONT)

@@ -139,7 +139,7 @@ def test_what_can_not_be_profiled_says_why(standalone_spark, tmp_path, leftovers
         stopped = run_tfos("profile", "worker:0")
         os.kill(pid, signal.SIGCONT)
         assert stopped.returncode == 1
-        assert "it is stopped (SIGSTOP or SIGTSTP" in stopped.stderr
+        assert "it is frozen (stopped by SIGSTOP or SIGTSTP" in stopped.stderr
         elsewhere = run_tfos("profile", "worker:0", "--output", "/nowhere/x.json")
         assert elsewhere.returncode == 2
         assert "can't write /nowhere/x.json: No such file or directory" in elsewhere.stderr

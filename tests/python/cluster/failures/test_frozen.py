@@ -23,7 +23,7 @@ ROWS = 20_000
 PATIENCE = "2s"
 STOPPED = (
     r"worker:1 \(node 1, executor \d+ on [^)]+\) failed to answer its agent: the node's process "
-    r"\(pid \d+\) has given no sign of life for [2-9] s: it is stopped \(SIGSTOP.*"
+    r"\(pid \d+\) has given no sign of life for [2-9] s: it is frozen \(stopped by SIGSTOP.*"
     r"spark\.tfos\.node\.answerTimeout"
 )
 
