@@ -48,13 +48,13 @@ constexpr std::string_view kUpgrade =
 /// `tunnel` any.
 class Service final : public ControlService {
  public:
-  asio::awaitable<HttpAnswer> Get(std::string target, std::string query) override {
+  asio::awaitable<HttpAnswer> Get(std::string target, std::string query, Asker) override {
     HttpAnswer answer;  // named: GCC 12 destroys aggregates in a co_return twice
     answer.body = target + query;
     co_return answer;
   }
   asio::awaitable<HttpAnswer> Post(std::string target, std::string query) override {
-    return Get(std::move(target), std::move(query));
+    return Get(std::move(target), std::move(query), Asker::kOperator);
   }
   Status OnMessage(AgentConnection& agent, std::string_view text) override {
     TFOS_RETURN_IF_ERROR(ParseMessage<AgentMessage>(text).status());

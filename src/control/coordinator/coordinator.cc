@@ -98,9 +98,9 @@ class Coordinator final : public ControlService {
     co_return why.has_value() ? 1 : 0;
   }
 
-  asio::awaitable<HttpAnswer> Get(std::string target, std::string query) override {
-    if (target == PageKeys::kOutput) return operations_.Output(std::move(query));
-    if (target == PageKeys::kStacks) return operations_.GentleStacks(std::move(query));
+  asio::awaitable<HttpAnswer> Get(std::string target, std::string query, Asker asker) override {
+    if (target == PageKeys::kOutput) return operations_.Output(std::move(query), asker);
+    if (target == PageKeys::kStacks) return operations_.GentleStacks(std::move(query), asker);
     return pages_.Get(std::move(target), std::move(query));
   }
 

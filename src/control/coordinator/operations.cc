@@ -66,6 +66,7 @@ Answer After(std::int64_t after, Answer answer) {
 
 struct Operations::Pending {
   int node_id;
+  Asker asker;
   bool about_output;
   std::int64_t after;
   AsyncLatch has_come;
@@ -106,23 +107,23 @@ Result<OperationQuery> OperationQuery::Parse(std::string_view query) {
   return parsed;
 }
 
-asio::awaitable<HttpAnswer> Operations::Output(std::string query) {
+asio::awaitable<HttpAnswer> Operations::Output(std::string query, Asker asker) {
   const Result<OperationQuery> wanted = OperationQuery::Parse(query);
   std::optional<HttpAnswer> known = Refuse(wanted);
   if (!known.has_value()) known = KeptOutput(wanted->node_id, wanted->after);
   if (known.has_value()) co_return *std::move(known);
   // Named, not a temporary: GCC 12 destroys aggregates in an awaited call twice.
   Question question = QuestionAbout(Question::kOutput, *wanted);
-  co_return co_await Ask(wanted->node_id, std::move(question));
+  co_return co_await Ask(wanted->node_id, std::move(question), asker);
 }
 
-asio::awaitable<HttpAnswer> Operations::GentleStacks(std::string query) {
+asio::awaitable<HttpAnswer> Operations::GentleStacks(std::string query, Asker asker) {
   const Result<OperationQuery> wanted = OperationQuery::Parse(query);
   std::optional<HttpAnswer> known = Refuse(wanted);
   if (known.has_value()) co_return *std::move(known);
   Question question = QuestionAbout(Question::kGentleStacks, *wanted);
   question.wait = std::chrono::milliseconds(0);
-  co_return co_await Ask(wanted->node_id, std::move(question));
+  co_return co_await Ask(wanted->node_id, std::move(question), asker);
 }
 
 asio::awaitable<HttpAnswer> Operations::Post(std::string target, std::string query) {
@@ -138,7 +139,7 @@ asio::awaitable<HttpAnswer> Operations::Post(std::string target, std::string que
     co_return Refusal(400, "by=NAME is missing: it says who asks for the profile");
   }
   Question question = QuestionAbout(profile ? Question::kProfile : Question::kStacks, *wanted);
-  co_return co_await Ask(wanted->node_id, std::move(question));
+  co_return co_await Ask(wanted->node_id, std::move(question), Asker::kOperator);
 }
 
 std::optional<HttpAnswer> Operations::Refuse(const Result<OperationQuery>& query) const {
@@ -175,8 +176,21 @@ HttpAnswer Operations::Stop(const Result<OperationQuery>& query) {
   return {.body = "{}"};
 }
 
-asio::awaitable<HttpAnswer> Operations::Ask(int node_id, Question question) {
-  if (pending_.size() >= kMostQuestions) {
+bool Operations::HasRoom(int node_id, Asker asker) const {
+  if (pending_.size() >= kMostQuestions) return false;
+  if (asker == Asker::kOperator) return true;
+  std::size_t of_readers = 0;
+  std::size_t at_the_node = 0;
+  for (const auto& [number, asked] : pending_) {
+    if (asked->asker == Asker::kOperator) continue;
+    ++of_readers;
+    if (asked->node_id == node_id) ++at_the_node;
+  }
+  return of_readers < kMostOfReaders && at_the_node < kMostOfReadersAtANode;
+}
+
+asio::awaitable<HttpAnswer> Operations::Ask(int node_id, Question question, Asker asker) {
+  if (!HasRoom(node_id, asker)) {
     co_return Refusal(503, "too many ask at once; ask again");
   }
   question.wait = std::min<std::chrono::milliseconds>(question.wait, kMostWait);
@@ -184,6 +198,7 @@ asio::awaitable<HttpAnswer> Operations::Ask(int node_id, Question question) {
   next_ = next_ == std::numeric_limits<int>::max() ? 0 : next_ + 1;
   const bool about_output = question.about == Question::kOutput;
   Pending pending{.node_id = node_id,
+                  .asker = asker,
                   .about_output = about_output,
                   .after = question.after,
                   .has_come = AsyncLatch(executor_)};

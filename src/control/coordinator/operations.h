@@ -47,7 +47,10 @@ struct OperationQuery {
 /// Errors: told to those that ask.
 class Operations {
  public:
-  static constexpr std::size_t kMostQuestions = 256;         ///< That are open at a time.
+  static constexpr std::size_t kMostQuestions = 256;  ///< That are open at a time.
+  /// Of those that may only read, such as the page: the rest is for people who operate the cluster.
+  static constexpr std::size_t kMostOfReaders = 192;
+  static constexpr std::size_t kMostOfReadersAtANode = 48;   ///< Of the 64 that an agent takes.
   static constexpr std::size_t kMostKeptBytes = 16u << 20;   ///< Of nodes that have ended.
   static constexpr std::chrono::seconds kMostWait{10};       ///< Of a question, for news.
   static constexpr std::chrono::seconds kAgentPatience{20};  ///< Beyond what it may wait.
@@ -63,9 +66,9 @@ class Operations {
       : executor_(executor), roster_(roster), ways_(std::move(ways)) {}
 
   /// The output of a node.
-  boost::asio::awaitable<HttpAnswer> Output(std::string query);
+  boost::asio::awaitable<HttpAnswer> Output(std::string query, Asker asker);
   /// Its stacks, as far as they can be had without any risk for it.
-  boost::asio::awaitable<HttpAnswer> GentleStacks(std::string query);
+  boost::asio::awaitable<HttpAnswer> GentleStacks(std::string query, Asker asker);
   /// `/v1/stacks`, `/v1/profile` and `/v1/stop`.
   boost::asio::awaitable<HttpAnswer> Post(std::string target, std::string query);
 
@@ -79,7 +82,9 @@ class Operations {
  private:
   struct Pending;
 
-  boost::asio::awaitable<HttpAnswer> Ask(int node_id, Question question);
+  boost::asio::awaitable<HttpAnswer> Ask(int node_id, Question question, Asker asker);
+  /// Whether one more may be asked about that node.
+  bool HasRoom(int node_id, Asker asker) const;
   HttpAnswer Stop(const Result<OperationQuery>& query);
   /// Why a node can't be asked; nullopt if it can.
   std::optional<HttpAnswer> Refuse(const Result<OperationQuery>& query) const;

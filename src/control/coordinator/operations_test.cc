@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <deque>
+#include <functional>
 #include <future>
 #include <string>
+#include <vector>
 
 #include "control/coordinator/coordinator_fixture.h"
 #include "control/messages/agent_messages.h"
@@ -97,6 +101,43 @@ TEST_F(OperationsTest, AQuestionTravelsToTheAgentAndItsAnswerBack) {
   EXPECT_THAT(refusal, StartsWith("HTTP/1.1 409"));
   EXPECT_THAT(refusal, HasSubstr("bob@b.2 profiles this node"));
   EXPECT_THAT(Post("/v1/profile?node=1"), HasSubstr("by=NAME is missing"));
+}
+
+TEST_F(OperationsTest, ThoseWhoMayOnlyReadLeaveRoomForOperators) {
+  Start();
+  RawClient ps = Agent(0);
+  RawClient worker = Agent(1);
+  ASSERT_FALSE(WaitFor("formed").is_null());
+  const std::string read = KeyOf(Purpose::kRead).ToHex();
+  const std::string target = "/v1/output?node=1&after=0&wait_ms=10000";
+  std::deque<RawClient> panels;
+  json first;
+  for (std::size_t i = 0; i < Operations::kMostOfReadersAtANode; ++i) {
+    panels.emplace_back(port_).Send("GET " + target + " HTTP/1.1\r\nAuthorization: Bearer " + read +
+                                    "\r\nConnection: close\r\n\r\n");
+    const json question = Await(worker, "question");
+    ASSERT_EQ(question["about"], "output");
+    if (i == 0) first = question;
+  }
+  EXPECT_THAT(RawClient(port_).Get(target, read), StartsWith("HTTP/1.1 503"));
+  // Another node has room.
+  auto other = std::async(std::launch::async,
+                          [&] { return RawClient(port_).Get("/v1/output?node=0", read); });
+  ps.SendText(AnswerTo(Await(ps, "question"), "line of ps\n").dump());
+  EXPECT_THAT(other.get(), HasSubstr("line of ps"));
+  for (const auto& ask :
+       std::vector<std::function<std::string()>>{[this] { return Get("/v1/output?node=1"); },
+                                                 [this] { return Post("/v1/stacks?node=1"); }}) {
+    auto asked = std::async(std::launch::async, ask);
+    worker.SendText(AnswerTo(Await(worker, "question"), "of an operator\n").dump());
+    EXPECT_THAT(asked.get(), HasSubstr("of an operator"));
+  }
+  // One panel has its answer, and the next one comes.
+  worker.SendText(AnswerTo(first, "line\n").dump());
+  EXPECT_THAT(panels.front().ReadAll(), HasSubstr("line"));
+  auto next = std::async(std::launch::async, [&] { return RawClient(port_).Get(target, read); });
+  worker.SendText(AnswerTo(Await(worker, "question"), "next\n").dump());
+  EXPECT_THAT(next.get(), HasSubstr("next"));
 }
 
 TEST_F(OperationsTest, EachKeyOpensItsPart) {

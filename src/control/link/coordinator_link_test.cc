@@ -34,12 +34,12 @@ constexpr std::chrono::seconds kLong(60);
 /// Answers an agent with what it says, as often as it says it.
 class Echo final : public ControlService {
  public:
-  asio::awaitable<HttpAnswer> Get(std::string, std::string) override {
+  asio::awaitable<HttpAnswer> Get(std::string, std::string, Asker) override {
     HttpAnswer answer;  // named: GCC 12 destroys aggregates in a co_return twice
     co_return answer;
   }
   asio::awaitable<HttpAnswer> Post(std::string target, std::string query) override {
-    return Get(std::move(target), std::move(query));
+    return Get(std::move(target), std::move(query), Asker::kOperator);
   }
   Status OnMessage(AgentConnection& agent, std::string_view text) override {
     node_ids.push_back(agent.node_id());

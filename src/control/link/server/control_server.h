@@ -57,12 +57,19 @@ struct HttpAnswer {
   std::function<void()> on_sent = {};
 };
 
+/// Where a request for a page comes from.
+enum class Asker {
+  kReader,    ///< May do nothing else.
+  kOperator,  ///< Has the key to operate, too.
+};
+
 /// What a ControlServer serves. All calls come from the server's executor.
 class ControlService {
  public:
   virtual ~ControlService() = default;
   /// `GET target`; `query` is what follows the question mark.
-  virtual boost::asio::awaitable<HttpAnswer> Get(std::string target, std::string query) = 0;
+  virtual boost::asio::awaitable<HttpAnswer> Get(std::string target, std::string query,
+                                                 Asker asker) = 0;
   /// `POST target` of somebody who has the key to operate.
   virtual boost::asio::awaitable<HttpAnswer> Post(std::string target, std::string query) = 0;
   /// A failure is logged and ends the connection.

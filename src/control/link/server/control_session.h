@@ -183,7 +183,8 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
       }
       HttpAnswer answer = {.status = 405, .content_type = "text/plain"};
       if (request.method() == http::verb::get) {
-        answer = co_await service_.Get(std::string(page), std::string(query));
+        const Asker asker = came_as_ == CameAs::kOperator ? Asker::kOperator : Asker::kReader;
+        answer = co_await service_.Get(std::string(page), std::string(query), asker);
       } else if (request.method() == http::verb::post && came_as_ == CameAs::kOperator) {
         answer = co_await service_.Post(std::string(page), std::string(query));
       }
@@ -233,7 +234,7 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
   asio::awaitable<void> AnswerStranger(const Request& request, std::string_view page) {
     HttpAnswer answer = {.status = 405, .content_type = "text/plain"};
     if (request.method() == http::verb::get) {
-      answer = co_await service_.Get(std::string(page), std::string());
+      answer = co_await service_.Get(std::string(page), std::string(), Asker::kReader);
     }
     co_await Answer(std::move(answer), request, false);
   }

@@ -59,14 +59,14 @@ constexpr std::string_view kPage = "what the coordinator knows of its nodes";
 /// Answers an agent with what it says, and each question with kPage.
 class Echo final : public ControlService {
  public:
-  asio::awaitable<HttpAnswer> Get(std::string target, std::string) override {
+  asio::awaitable<HttpAnswer> Get(std::string target, std::string, Asker) override {
     EXPECT_EQ(target, "/v1/status");
     HttpAnswer answer;  // named: GCC 12 destroys aggregates in a co_return twice
     answer.body = kPage;
     co_return answer;
   }
   asio::awaitable<HttpAnswer> Post(std::string target, std::string query) override {
-    return Get(std::move(target), std::move(query));
+    return Get(std::move(target), std::move(query), Asker::kOperator);
   }
   Status OnMessage(AgentConnection& agent, std::string_view text) override {
     EXPECT_EQ(agent.node_id(), static_cast<int>(kNodeId));
