@@ -154,14 +154,25 @@ def test_a_session_shows_a_cluster_that_runs(runs):
 
 def test_a_session_shows_how_a_cluster_has_ended(runs):
     told = items(runs.ended)
-    assert told["State"] == "ended" and told["Epoch"] == "1 of 1"
-    assert f"rows read from Spark: {ROWS:,}, delivered to nodes: {ROWS:,}" in told["Rows"]
-    assert told["Loss"] == "0.2500" and "Live page" not in told
+    assert told["State"] == "ended" and "Live page" not in told
+    assert re.fullmatch(r"epoch 1 of 1, .*loss 0\.2500", told["Training"])
+    assert told["Ledger"].startswith(
+        f"rows read from Spark: {ROWS:,}, delivered to nodes: {ROWS:,}"
+    )
+    assert "<h4>Nodes (2 done)</h4>" in runs.ended
     read = {cells[0]: cells for cells in rows(runs.ended)}
     assert set(read) == {"worker:0", "worker:1"}
     assert sum(int(cells[7].replace(",", "")) for cells in read.values()) == ROWS
     for cells in read.values():
         assert cells[3] == "done" and int(cells[4]) > 0 and cells[6] == "0.2500"
+
+
+def test_nothing_is_said_twice(runs):
+    told = items(runs.ended)
+    assert set(told) == {"State", "Started", "Last update", "Training", "Ledger"}
+    for title, text in told.items():
+        assert not text.lower().startswith(title.lower())
+    assert runs.ended.count("epoch 1 of 1") == 1 and runs.ended.count("2 done") == 1
 
 
 def test_a_session_shows_a_failure_and_its_text_as_text(runs):

@@ -72,11 +72,7 @@ final class ClusterHtml {
         .append(item("Last update", Html.moment(cluster.path("time_ms").asLong())
             + " (after " + duration(cluster) + ")"))
         .append(item("Training", Html.text(progress.path("text"))))
-        .append(item("Epoch", of(progress.path("epoch"), progress.path("epochs"))))
-        .append(item("Step", Html.number(progress.path("step"))))
-        .append(item("Loss", Html.number(progress.path("loss"))))
-        .append(item("Rows", ledger(cluster.path("ledger"))))
-        .append(item("Nodes", states(cluster.path("nodes"))))
+        .append(item("Ledger", ledger(cluster.path("ledger"))))
         .append(live && !hasEnded(cluster) ? item("Live page", links(cluster, isPassedOn)) : "")
         .append("</ul>")
         .append(bar(progress.path("done")))
@@ -98,21 +94,17 @@ final class ClusterHtml {
     return Html.duration(cluster.path("time_ms").asLong() - cluster.path("began_ms").asLong());
   }
 
-  private static String of(JsonNode number, JsonNode all) {
-    return Html.number(number) + (all.isNumber() ? " of " + Html.number(all) : "");
-  }
-
   private static String ledger(JsonNode lines) {
     StringBuilder html = new StringBuilder();
     lines.forEach(line -> html.append(html.length() == 0 ? "" : "<br>").append(Html.text(line)));
     return html.toString();
   }
 
-  /** Such as {@code 2 done, 10 running}. */
+  /** Such as {@code 2 done, 10 running}, or {@code 0}. */
   private static String states(JsonNode nodes) {
     Map<String, Integer> counts = new TreeMap<>();
     nodes.forEach(node -> counts.merge(node.path("state").asText(), 1, Integer::sum));
-    return counts.entrySet().stream()
+    return counts.isEmpty() ? "0" : counts.entrySet().stream()
         .map(count -> count.getValue() + " " + Html.escaped(count.getKey()))
         .collect(Collectors.joining(", "));
   }
@@ -162,7 +154,7 @@ final class ClusterHtml {
 
   private static String nodes(JsonNode nodes, JsonNode failure) {
     StringBuilder html = new StringBuilder();
-    html.append("<h4>Nodes (").append(nodes.size()).append(")</h4>").append(head(NODE_HEADS));
+    html.append("<h4>Nodes (").append(states(nodes)).append(")</h4>").append(head(NODE_HEADS));
     for (JsonNode node : nodes) {
       String detail = detail(node, failure);
       html.append("<tr>").append(cell(Html.text(node.path("name"))))
