@@ -72,7 +72,7 @@ def plan_roles(
     if counts["worker"] < 0 or (counts["worker"] == 0 and not chief):
         asked = ", ".join(f"{count} {job}" for job, count in counts.items() if count > 0)
         raise BadInputError(
-            f"{nodes} nodes are too few for {asked} and at least one node that trains"
+            f"nodes={nodes} is too few for {asked} and at least one node that trains"
         )
     return [{"job": job, "count": count} for job, count in counts.items() if count]
 

@@ -188,11 +188,11 @@ std::string ClusterView::Table(std::size_t most_lines, std::size_t width) const 
                             "memory", "GPU", "GPU memory", "doing"}};
   for (const json& node : nodes) rows.push_back(RowOf(status_, node));
   const std::array<std::size_t, kColumns> widths = Widths(rows);
-  std::string text = fmt::format("cluster {}: {}, {} nodes\n", ClusterName(status_),
+  std::string text = fmt::format("cluster {}: {}, {} node{}\n", ClusterName(status_),
                                  has_failed()  ? "failed"
                                  : has_ended() ? "ended"
                                                : "running",
-                                 nodes.size());
+                                 nodes.size(), nodes.size() == 1 ? "" : "s");
   if (const std::string progress = Text(At(status_, "progress"), "text"); !progress.empty()) {
     text += progress + '\n';
   }
@@ -202,7 +202,9 @@ std::string ClusterView::Table(std::size_t most_lines, std::size_t width) const 
                                 ? rows.size()
                                 : std::max<std::size_t>(most_lines, above + 2) - above - 1;
   for (std::size_t i = 0; i < shown; ++i) text += Line(rows[i], widths);
-  if (shown < rows.size()) text += fmt::format("... and {} more nodes\n", rows.size() - shown);
+  if (const std::size_t more = rows.size() - shown; more > 0) {
+    text += fmt::format("... and {} more node{}\n", more, more == 1 ? "" : "s");
+  }
   if (has_failed()) {
     const auto failure = control::FailureText(status_.at("failure").dump());
     if (failure.ok()) text += *failure + '\n';

@@ -82,7 +82,7 @@ TEST(ClusterViewTest, HasTheNameOfTheApplication) {
   json status = Status(1);
   status["name"] = "my app\x1b[2J";
   EXPECT_THAT(ClusterView::Parse(status.dump())->Table(),
-              StartsWith("cluster c1 (my app [2J): running, 1 nodes\n"));
+              StartsWith("cluster c1 (my app [2J): running, 1 node\n"));
 }
 
 TEST(ClusterViewTest, ANodeThatHasDivergedIsMarkedAsOnThePage) {
@@ -107,6 +107,7 @@ TEST(ClusterViewTest, AScreenFullOfNodesIsCut) {
   const std::string table = view->Table(6);
   EXPECT_EQ(std::ranges::count(table, '\n'), 6);
   EXPECT_THAT(table, EndsWith("... and 7 more nodes\n"));
+  EXPECT_THAT(ClusterView::Parse(Status(1).dump())->Table(2), EndsWith("... and 1 more node\n"));
   EXPECT_THAT(view->Table(12), Not(HasSubstr("more nodes")));
 }
 

@@ -43,7 +43,7 @@ def test_order_and_counts(nodes, options, expected):
         (4, {"ps": 1, "parameter_servers": 1}, "choose ps= or parameter_servers=, not both"),
         (4, {"ps": -1}, "ps=-1: must be 0 or more"),
         (4, {"parameter_servers": -2}, "parameter_servers=-2: must be 0 or more"),
-        (1, {"parameter_servers": 1, "chief": "chief"}, "too few"),
+        (1, {"parameter_servers": 1, "chief": "chief"}, "nodes=1 is too few for 1 ps"),
         (2, {"chief": "boss"}, "'chief' or 'master'"),
         (2, {"input_mode": "hdfs"}, "'spark' or 'tensorflow'"),
         (2, {"evaluator": True}, "evaluator needs input mode"),

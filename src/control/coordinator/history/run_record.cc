@@ -128,7 +128,8 @@ void RunRecord::Take(const CoordinatorEvent& event, Clock::TimePoint now) {
   } else if (const auto* formed = std::get_if<ClusterFormed>(&event)) {
     const auto there = std::ranges::count_if(
         formed->nodes, [](const NodeInfo& node) { return node.state != NodeState::kExpected; });
-    events_.Add(Since(now), kNoNode, fmt::format("the cluster has formed: {} nodes", there));
+    events_.Add(Since(now), kNoNode,
+                fmt::format("the cluster has formed: {} node{}", there, there == 1 ? "" : "s"));
   } else if (const auto* failed = std::get_if<ClusterFailed>(&event)) {
     const Failure& failure = failed->failure;
     const std::string who =

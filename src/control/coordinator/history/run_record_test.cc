@@ -78,6 +78,19 @@ TEST(RunRecordTest, TellsHowTheRunHasGone) {
   EXPECT_THAT(told["series"]["loss"]["nodes"]["1"], ElementsAre(0.5));
 }
 
+TEST(RunRecordTest, SaysHowManyNodesHaveFormedTheCluster) {
+  ManualClock clock;
+  RunRecord record("c1", 2, milliseconds(1000), clock.Now());
+  NodeInfo node;
+  node.state = NodeState::kRegistered;
+  record.Take(CoordinatorEvent(ClusterFormed{.nodes = {node}}), clock.Now());
+  node.state = NodeState::kExpected;
+  record.Take(CoordinatorEvent(ClusterFormed{.nodes = {node, node}}), clock.Now());
+  const json told = json::parse(record.Json({}, clock.Now()));
+  EXPECT_EQ(told["events"][0]["text"], "the cluster has formed: 1 node");
+  EXPECT_EQ(told["events"][1]["text"], "the cluster has formed: 0 nodes");
+}
+
 TEST(RunRecordTest, ANodeThatHasEndedIsInNoMean) {
   for (const NodeState end :
        {NodeState::kDone, NodeState::kFailed, NodeState::kLost, NodeState::kStopped}) {

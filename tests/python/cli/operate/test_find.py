@@ -179,7 +179,7 @@ def test_top_paints_over_itself_on_a_terminal(ctrl_c):
         _, status = os.waitpid(pid, 0)
         os.close(terminal)
     assert os.WTERMSIG(status) == signal.SIGINT
-    title = f"cluster {cluster.cluster_id} (simulated): running, 1 nodes".encode()
+    title = f"cluster {cluster.cluster_id} (simulated): running, 1 node".encode()
     first, second = re.split(rb"\x1b\[\d+A", shown)[:2]
     assert title in first and title in second
     # As many lines up as there were: about the cluster, its progress, the names of the columns, a
