@@ -94,7 +94,7 @@ def test_stacks_of_a_node_that_waits_and_of_one_that_is_stopped(
         assert (
             "it is frozen (stopped by SIGSTOP or SIGTSTP; SIGCONT lets it go on)" in stopped.stdout
         )
-        assert "is stopped" in stopped.stdout.partition("as the kernel sees them")[2]
+        assert "is frozen" in stopped.stdout.partition("as the kernel sees them")[2]
         assert "wait_in_python" not in stopped.stdout
         os.kill(pid, signal.SIGCONT)
         wait_for(
