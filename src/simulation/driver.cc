@@ -10,6 +10,8 @@ namespace {
 
 constexpr milliseconds kPipe{1};
 constexpr milliseconds kRetry{200};  // Of a feeder that can't reach a node.
+/// For programs to make the steps that were granted, however slow all messages are.
+constexpr std::chrono::minutes kPatience{10};
 
 }  // namespace
 
@@ -61,6 +63,21 @@ void Driver::On(const control::CoordinatorEvent& event) {
 
 void Driver::Stop() {
   if (failed_ || std::exchange(stopped_, true)) return;
+  if (scenario_.fed && random_.Chance(70)) {
+    stage_ = Stage::kAwaitsPrograms;
+    Tell(control::EndFeed{.at_once = true});
+    scheduler_.After(kPatience, [this] { EndPrograms(); });
+    return Advance();
+  }
+  stage_ = Stage::kAwaitsFinished;
+  Tell(control::Stop{.reason = "the user asked for it", .grace = seconds(5)});
+}
+
+void Driver::EndPrograms() {
+  if (stage_ != Stage::kAwaitsPrograms) return;
+  const bool undisturbed = std::ranges::all_of(
+      scenario_.faults, [](const Fault& fault) { return fault.kind == FaultKind::kStop; });
+  if (formed_ && undisturbed) watch_.Break("programs do not end though the feed was stopped");
   stage_ = Stage::kAwaitsFinished;
   Tell(control::Stop{.reason = "the user asked for it", .grace = seconds(5)});
 }

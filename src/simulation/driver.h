@@ -49,7 +49,7 @@ class Driver {
     kAwaitsJob,
     kAwaitsDrained,
     kEndsFeed,
-    kAwaitsPrograms,
+    kAwaitsPrograms,  ///< As the feed is over, or the user has had it stopped.
     kAwaitsFinished,
   };
   struct Told {
@@ -70,6 +70,8 @@ class Driver {
   void EndChunk();
   void EndEpoch(bool drained);
   control::DriverMessage Question(bool drained);
+  /// They have not ended long after the feed was stopped.
+  void EndPrograms();
 
   const Scenario& scenario_;
   Scheduler& scheduler_;

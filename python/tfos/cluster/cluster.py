@@ -396,8 +396,9 @@ class Cluster:
             self.shutdown()
         elif not self._shut_down:
             failure = self._coordinator.failure_behind(error)
-            stopped = isinstance(error, ClusterStoppedError)
-            self._abort(str(error) if stopped else f"the driver program failed: {kind.__name__}")
+            cause = failure or error
+            stopped = isinstance(cause, ClusterStoppedError)
+            self._abort(str(cause) if stopped else f"the driver program failed: {kind.__name__}")
             if failure is not None:
                 raise failure from error
 

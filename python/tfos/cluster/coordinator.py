@@ -244,15 +244,21 @@ class Coordinator:
                 self._changed.wait_for(lambda: not self._explaining, _EXPLAIN_SECONDS)
                 raise NodeFailedError.from_message(self._failure)
 
-    def failure_behind(self, error: BaseException) -> NodeFailedError | None:
+    def failure_behind(self, error: BaseException) -> NodeFailedError | ClusterStoppedError | None:
         """The cluster's first failure, where an error of the driver's program is what came of it: a
         task of Spark's that infers knows only that no node answers, if nobody tells it why."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._explaining, _EXPLAIN_SECONDS)
-            failure = self._failure
-        if failure is None or not isinstance(error, Exception):
+        if not isinstance(error, Exception):
             return None
         if not isinstance(explained(error), (FeedError, NodeLostError)):
+            return None
+        with self._changed:
+            self._changed.wait_for(lambda: not self._explaining, _EXPLAIN_SECONDS)
+            # Nodes end before the cluster that somebody stops.
+            self._changed.wait_for(lambda: not self._stop_asked or self._failure is not None)
+            failure, stopped = self._failure, self._stopped
+        if stopped:
+            return ClusterStoppedError(stopped)
+        if failure is None:
             return None
         return NodeFailedError.from_message(failure)
 

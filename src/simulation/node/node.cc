@@ -130,8 +130,8 @@ void Node::OnCommand(Connection::Down command) {
         readers_[queue]->EndEpoch(ended->epoch);
       }
     }
-  } else if (std::holds_alternative<control::EndFeed>(*command)) {
-    for (const auto& each : readers_) each->EndFeed();
+  } else if (const auto* feed = std::get_if<control::EndFeed>(&*command)) {
+    for (const auto& each : readers_) each->EndFeed(feed->at_once);
   }
   Wake();
 }

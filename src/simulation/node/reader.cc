@@ -100,6 +100,7 @@ bool Reader::IsEnough(const feed::StepGrant& grant, const Ahead& ahead) const {
 
 Reader::Next Reader::Take() {
   if (terminated_) return Next::kEndOfFeed;
+  if (stopped_ && scenario_.remainder == feed::Remainder::kJoin) return Next::kEndOfFeed;
   if (under_way_) return Next::kWaits;
   if (awaits_rows_) {
     looked_ = tickets_.look();
@@ -121,6 +122,7 @@ Reader::Next Reader::Take() {
     looked_ = tickets_.look();
     return Next::kMoved;
   }
+  if (grant->stopped() && grant->granted <= made_) return Next::kEndOfFeed;
   if (grant->final && (!passed_on_ || (!taken_over_ && ahead.rows < rows_of_batch_))) {
     if (!std::exchange(to_end_, true)) return Next::kMoved;
     return passed_on_ ? TakeOver(*grant) : PassOn(*grant);

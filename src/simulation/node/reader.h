@@ -56,7 +56,10 @@ class Reader {
   void TakePassed(int from, const Pass& pass);
   void OnPassed(bool arrived);
   void EndEpoch(int epoch) { ended_ = std::max(ended_, epoch); }
-  void EndFeed() { feed_over_ = true; }
+  void EndFeed(bool at_once) {
+    feed_over_ = true;
+    stopped_ = stopped_ || at_once;
+  }
 
   // From the program. `kWaits` and `kMoved`: it calls again.
 
@@ -113,6 +116,7 @@ class Reader {
   std::map<int, Epoch> epochs_;
   int ended_ = -1;
   bool feed_over_ = false;
+  bool stopped_ = false;
   bool terminated_ = false;
 
   int epoch_ = 0;

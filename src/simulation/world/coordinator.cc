@@ -185,7 +185,7 @@ void SimulatedCoordinator::FromDriver(const DriverMessage& message) {
   if (const auto* asked = std::get_if<AskDrained>(&message)) Apply(roster_.AskDrained(*asked));
   if (const auto* begun = std::get_if<BeginEpoch>(&message)) Apply(roster_.BeginEpoch(*begun, now));
   if (const auto* ended = std::get_if<control::EndFeed>(&message)) {
-    watch_.HearEndOfFeed();
+    watch_.HearEndOfFeed(ended->at_once);
     Apply(roster_.EndFeed(*ended, now));
   }
   if (const auto* stop = std::get_if<Stop>(&message)) {

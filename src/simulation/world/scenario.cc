@@ -58,8 +58,8 @@ Fault MakeFault(const Scenario& scenario, Random& random) {
                : kind <= 70 ? FaultKind::kFreezes
                : kind <= 86 ? FaultKind::kIsParted
                : kind <= 88 ? FaultKind::kUnreachable
-               : kind <= 94 ? FaultKind::kReturns
-               : kind <= 97 ? FaultKind::kRaises
+               : kind <= 92 ? FaultKind::kReturns
+               : kind <= 95 ? FaultKind::kRaises
                             : FaultKind::kStop;
   constexpr std::array<int, 4> kAfter = {40, 100, 200, 500};
   fault.after_events =

@@ -21,7 +21,7 @@ enum class FaultKind {
   kUnreachable,  ///< Other nodes can't connect with it from now on.
   kReturns,      ///< Its program, early.
   kRaises,       ///< Its program fails.
-  kStop,         ///< The user has the cluster stopped.
+  kStop,         ///< The user has the cluster stopped: its feed first, or all at once.
 };
 
 struct Fault {

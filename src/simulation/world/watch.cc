@@ -144,6 +144,16 @@ void Watch::Check(const control::StepTickets& tickets, const std::set<int>& told
   if (tickets.look < before.look) Break("a look goes back");
   const bool grows = tickets.granted > before.granted || (tickets.final && !before.final);
   if (!grows) return;
+  if (feed_stopped_) {
+    // What was granted was found good then, and all end with it.
+    if (tickets.granted > before.granted) {
+      Break(fmt::format("steps of {} are granted after the feed was stopped", EpochText(tickets)));
+    }
+    if (tickets.ending || tickets.longest != tickets.granted || !tickets.passes.empty()) {
+      Break(fmt::format("not all end {} after the same step", EpochText(tickets)));
+    }
+    return;
+  }
   for (const int node : told) {
     const auto& reports = reports_[static_cast<std::size_t>(node)];
     const auto report = reports.find(key);

@@ -43,7 +43,10 @@ class Watch {
   void Stopped() { stopped_ = true; }
   /// The driver says that the epoch that it has fed has ended, or that all have.
   void HearEndOfEpoch();
-  void HearEndOfFeed() { closed_ = true; }
+  void HearEndOfFeed(bool at_once) {
+    closed_ = true;
+    feed_stopped_ = feed_stopped_ || at_once;
+  }
   void Said(const control::Effects& effects, const control::Roster& roster);
 
   // What nodes and the driver do.
@@ -102,6 +105,7 @@ class Watch {
   const Scheduler& scheduler_;
   std::string violation_;
   bool stopped_ = false;
+  bool feed_stopped_ = false;
   bool failed_ = false;
   bool finished_ = false;
   bool returned_early_ = false;

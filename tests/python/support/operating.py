@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import pathlib
 import subprocess
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import tfos as package
@@ -51,6 +53,26 @@ def start(
 def wait_for_files(folder: pathlib.Path, name: str, nodes: int = 2) -> None:
     """Until so many nodes have left a file of this name."""
     wait_for(lambda: len(list(folder.glob(f"{name}-*"))) == nodes, f"files {name}")
+
+
+@contextmanager
+def stop_when(
+    folder: pathlib.Path, name: str, nodes: int = 2, seconds: int = BOUND_SECONDS
+) -> Iterator[list[subprocess.CompletedProcess[str]]]:
+    """In the block, runs `tfos stop` once so many nodes have left a file of this name. At its end,
+    the list has what came of it."""
+    stopped: list[subprocess.CompletedProcess[str]] = []
+
+    def stop() -> None:
+        wait_for_files(folder, name, nodes)
+        stopped.append(tfos("stop", "--timeout", seconds))
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    try:
+        yield stopped
+    finally:
+        thread.join()
 
 
 def pid_of(cluster: Any, name: str) -> int:

@@ -42,6 +42,8 @@ Effects Roster::EndFeed(const control::EndFeed& ended, TimePoint now) {
       effects.push_back(TellDriver{NodeChanged{Info(node, now)}});
     }
   }
+  // They know by then that the feed is over.
+  if (feed_ended_at_once_) Grant(step_tickets_.Stop(Fed()), effects);
   if (is_elastic() && formed_at_.has_value() && stop_reason_.empty()) {
     begun_epoch_.reset();
     TellOfGeneration(generations_.SetOpen(false, Training()), now, effects);

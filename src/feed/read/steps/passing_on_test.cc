@@ -42,6 +42,7 @@ class PassingOnTest : public SynchronousBatchesTest {
                                   .epoch = 0,
                                   .final = true,
                                   .longest = 1,
+                                  .ending = true,
                                   .passes = std::move(passes),
                                   .missing = {}});
   }

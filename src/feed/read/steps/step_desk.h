@@ -69,6 +69,10 @@ struct StepGrant {
   std::vector<RowPass> passes = {};  ///< What `granted` and `longest` count on once it is final.
   std::vector<std::string> missing;  ///< Nodes that have not reported yet.
   int look = 0;                      ///< As StepDesk::look().
+
+  /// The feed was stopped in the epoch, after the steps that were granted by then. All nodes see
+  /// that in the same one, so they end alike.
+  bool stopped() const { return final && !ending; }
 };
 
 /// A node's end of the step tickets: what it tells the coordinator and what that grants. The

@@ -186,6 +186,10 @@ Result<SynchronousBatches::Step> SynchronousBatches::AwaitStep(const BatchOption
       TFOS_ASSIGN_OR_RETURN(ahead, reader_.LookAhead(options, kBatchesAhead, wait));
       continue;
     }
+    // What is left of the epoch stays unread.
+    if (grant.stopped() && grant.granted <= made_) {
+      return Step{.ahead = ahead, .grant = grant, .stops = true};
+    }
     if (grant.final && !passed_on_) {
       TFOS_RETURN_IF_ERROR(reader_.LookToEnd(options, wait).status());
       TFOS_RETURN_IF_ERROR(PassOn(grant, wait));
@@ -336,6 +340,7 @@ Status SynchronousBatches::TakeOver(std::uint32_t epoch, const BatchOptions& opt
 Result<BatchResult> SynchronousBatches::NextOrJoin(const BatchOptions& options, const Wait& wait) {
   if (dropping_) return EndEpoch(wait);
   TFOS_ASSIGN_OR_RETURN(const Step step, AwaitStep(options, wait));
+  if (step.stops) return BatchResult(EndOfFeed{});
   // Less than a full batch is left only at the epoch's end, when the rows are as even as can be.
   const std::uint64_t least = options.drop_remainder ? options.rows : 1;
   if (step.ahead.feed_over || step.ahead.rows < least) return EndEpoch(wait);
@@ -346,6 +351,7 @@ Result<BatchResult> SynchronousBatches::NextOrJoin(const BatchOptions& options, 
 Result<BatchResult> SynchronousBatches::NextOrDrop(const BatchOptions& options, const Wait& wait) {
   if (dropping_) return EndEpoch(wait);
   TFOS_ASSIGN_OR_RETURN(const Step step, AwaitStep(options, wait));
+  if (step.stops) return BatchResult(EndOfFeed{});
   if (step.ahead.rows < options.rows || step.grant.granted <= made_) return EndEpoch(wait);
   TFOS_ASSIGN_OR_RETURN(Batch batch, NextBatch(step.ahead.rows, options, wait));
   return BatchResult(std::move(batch));
@@ -354,6 +360,7 @@ Result<BatchResult> SynchronousBatches::NextOrDrop(const BatchOptions& options, 
 Result<BatchResult> SynchronousBatches::NextOrPad(const BatchOptions& options, const Wait& wait) {
   if (dropping_) return EndEpoch(wait);
   TFOS_ASSIGN_OR_RETURN(const Step step, AwaitStep(options, wait));
+  if (step.stops) return BatchResult(EndOfFeed{});
   if (step.ahead.feed_over || (step.grant.granted <= made_ && step.grant.longest <= made_)) {
     return EndEpoch(wait);
   }

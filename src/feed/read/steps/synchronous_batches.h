@@ -45,9 +45,10 @@ class SynchronousBatches {
   /// As BatchReader::Next, whose `drop_remainder` counts with kNone and kJoin only: else batches
   /// are full. kBadInput where the rows of a step were read with kNone meanwhile. `Batch::rows`
   /// counts the rows that were fed; with kPad the columns hold `options.rows`.
-  /// EndOfFeed, in the middle of an epoch, too, once the reader is stopped: with kNone and kJoin,
-  /// where nodes may make different numbers of batches. With kDrop and kPad, other nodes may have
-  /// begun a step by then, and would wait for this one, so it reads on.
+  /// EndOfFeed, in the middle of an epoch, too, once the reader is stopped. With kNone and kJoin,
+  /// where nodes may make different numbers of batches, that is at once. With kDrop and kPad, other
+  /// nodes may have begun any step that was granted, and would wait for this one: it makes those,
+  /// and the coordinator grants no others.
   Result<BatchResult> Next(Remainder remainder, const BatchOptions& options, const Wait& wait);
 
   /// The program asks what the rows of the next epoch hold: the coordinator hears that it has come
@@ -70,6 +71,7 @@ class SynchronousBatches {
   struct Step {
     BatchReader::Ahead ahead;
     StepGrant grant = {};
+    bool stops = false;  ///< There is none, as the feed was stopped.
   };
   Result<Step> AwaitStep(const BatchOptions& options, const Wait& wait) TFOS_REQUIRES(turn_);
   /// Waits for the rows of one batch or the end of the epoch, and tells the coordinator so.

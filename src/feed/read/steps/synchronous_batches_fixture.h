@@ -116,6 +116,7 @@ class SynchronousBatchesTest : public ::testing::Test {
                                .granted = full,
                                .final = true,
                                .longest = longest,
+                               .ending = true,
                                .missing = {}});
       made.push_back(node->Epoch(remainder));
     }

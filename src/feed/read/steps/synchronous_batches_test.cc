@@ -138,7 +138,7 @@ TEST_F(SynchronousBatchesTest, JoinWithoutARemainderDropsLessThanABatch) {
   nodes_[0]->Feed(0, 5);
   nodes_[0]->server().EndEpoch("input", 0);
   nodes_[0]->tickets().OnGrant(
-      {.queue = "input", .epoch = 0, .granted = 2, .final = true, .missing = {}});
+      {.queue = "input", .epoch = 0, .granted = 2, .final = true, .ending = true, .missing = {}});
   BatchOptions full = kTwoRows;
   full.drop_remainder = true;
   const auto next = [&] {
@@ -289,7 +289,36 @@ TEST_F(SynchronousBatchesTest, OneThatWaitsForRowsOrTicketsEndsWhenStopped) {
 }
 
 // Another node may have begun each of them.
-TEST_F(SynchronousBatchesTest, OneThatMakesAsManyStepsAsTheOthersReadsOnWhenStopped) {
+TEST_F(SynchronousBatchesTest, OneThatIsStoppedMakesTheStepsThatWereGrantedAndNoOthers) {
+  for (const Remainder remainder : {Remainder::kDrop, Remainder::kPad}) {
+    TestNode node(7);
+    node.Feed(0, 10);
+    const auto grant = [&](bool final) {
+      node.tickets().OnGrant({.queue = "input",
+                              .epoch = 0,
+                              .granted = 2,
+                              .final = final,
+                              .longest = final ? 2U : 5U,
+                              .missing = {}});
+    };
+    const auto next = [&](Clock::Duration wait = kLong) {
+      return node.batches().Next(remainder, kTwoRows, {.deadline = Deadline::After(wait)});
+    };
+    grant(false);
+    EXPECT_TRUE(std::holds_alternative<Batch>(next().value()));
+    node.server().StopReading();
+    EXPECT_TRUE(std::holds_alternative<Batch>(next().value()));
+    EXPECT_EQ(next(0s).status().kind(), ErrorKind::kRetryLater) << "more may have been granted";
+    grant(true);
+    for (int again = 0; again < 2; ++again) {
+      EXPECT_TRUE(std::holds_alternative<EndOfFeed>(next().value()));
+    }
+    EXPECT_EQ(node.reader().dropped_rows(), 0U) << "those that are left are unread";
+  }
+}
+
+// All nodes had ended before the coordinator heard of the stop.
+TEST_F(SynchronousBatchesTest, OneThatIsStoppedMakesAllStepsOfAnEpochWhoseEndIsAgreedOn) {
   for (const auto& node : nodes_) node->server().StopReading();
   for (const Remainder remainder : {Remainder::kDrop, Remainder::kPad}) {
     EXPECT_THAT(RunEpoch(remainder, 6, 6), ElementsAre(ElementsAre(2, 2, 2), ElementsAre(2, 2, 2)));

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import pathlib
+import signal
 import threading
 import time
 
@@ -71,6 +73,55 @@ def read_batches_slowly(ctx):
     gate.save()
 
 
+def read_batches_in_step(ctx):
+    """Passes of as many steps on all nodes, until one is empty."""
+    gate = Gate(ctx)
+    before = -1
+    passes = 0
+    while gate.steps > before:
+        before = gate.steps
+        passes += 1
+        for _ in ctx.batches(8, remainder=ctx.args["remainder"]):
+            gate.pass_step()
+    gate.save(passes=passes)
+
+
+def fit_and_lose_a_node(ctx):
+    """Steps of all nodes together. One is killed in its third step, the first time that it runs."""
+    import keras
+
+    folder = pathlib.Path(ctx.args["dir"])
+    lost = folder / f"lost-{ctx.node_id}"
+    model = keras.Sequential([keras.Input([1], name="x"), keras.layers.Dense(1)])
+    optimizer = ctx.distribute(keras.optimizers.SGD(0.1))
+    model.compile(optimizer, "mse")
+
+    class Die(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            if ctx.rank == 1 and batch == 2 and not lost.exists():
+                lost.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    dataset = ctx.dataset(8, features="x", label="y")
+    model.fit(dataset, epochs=10**6, verbose=0, callbacks=[Die()])
+    weights = [weight.tolist() for weight in model.get_weights()]
+    text = json.dumps({"iterations": int(optimizer.iterations), "weights": weights})
+    (folder / f"saved-{ctx.node_id}").write_text(text)
+
+
+def answer_the_first_rows(ctx):
+    """Answers ten rows, and no others before it hears of the end."""
+    folder = pathlib.Path(ctx.args["dir"])
+    feed = ctx.feed
+    while not feed.should_stop():
+        rows = feed.next_batch(10)
+        feed.batch_results(rows)
+        (folder / f"answers-{ctx.node_id}").touch()
+        while not feed.should_stop():
+            time.sleep(0.01)
+    (folder / f"saved-{ctx.node_id}").touch()
+
+
 def fit_slowly(ctx):
     """Steps of all nodes together."""
     import keras
@@ -83,7 +134,7 @@ def fit_slowly(ctx):
         def on_train_batch_end(self, batch, logs=None):
             gate.pass_step()
 
-    remainder = {"fit": None, "fit join": "join"}[ctx.args["kind"]]
+    remainder = ctx.args["kind"].partition(" ")[2] or None
     dataset = ctx.dataset(8, features="x", label="y", remainder=remainder)
     epochs = model.fit(dataset, epochs=1000, verbose=0, callbacks=[Pass()]).epoch
     gate.save(

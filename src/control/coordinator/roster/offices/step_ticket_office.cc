@@ -60,7 +60,8 @@ std::vector<RowPass> EvenOut(std::vector<Holding>& holdings, std::int64_t batch)
 
 }  // namespace
 
-StepTickets StepTicketOffice::Decide(const Key& key, const Epoch& epoch, const Members& members) {
+StepTickets StepTicketOffice::Decide(const Key& key, const Epoch& epoch,
+                                     const Members& members) const {
   StepTickets tickets = epoch.told;
   tickets.queue = key.first;
   tickets.epoch = key.second;
@@ -71,6 +72,12 @@ StepTickets StepTicketOffice::Decide(const Key& key, const Epoch& epoch, const M
     return !members.contains(pass.from) || !members.contains(pass.to);
   });
   if (tickets.final) return tickets;
+  if (stopped_) {
+    tickets.final = true;
+    tickets.ending = false;
+    tickets.longest = tickets.granted;  // Nodes that pad made no step beyond it, either.
+    return tickets;
+  }
   for (const auto& [node_id, name] : members) {
     if (!epoch.reports.contains(node_id)) tickets.missing.push_back(name);
   }
@@ -105,7 +112,7 @@ StepTickets StepTicketOffice::Decide(const Key& key, const Epoch& epoch, const M
 }
 
 void StepTicketOffice::Update(const Key& key, Epoch& epoch, const Members& members,
-                              std::vector<StepTickets>& changed) {
+                              std::vector<StepTickets>& changed) const {
   StepTickets tickets = Decide(key, epoch, members);
   if (tickets == epoch.told) return;
   epoch.told = tickets;
@@ -131,6 +138,11 @@ std::vector<StepTickets> StepTicketOffice::MembersChanged(const Members& members
   std::vector<StepTickets> changed;
   for (auto& [key, epoch] : epochs_) Update(key, epoch, members, changed);
   return changed;
+}
+
+std::vector<StepTickets> StepTicketOffice::Stop(const Members& members) {
+  stopped_ = true;
+  return MembersChanged(members);
 }
 
 std::vector<StepTickets> StepTicketOffice::Look(const std::string& queue, int epoch, int number,

@@ -23,6 +23,8 @@ namespace tfos::control {
 /// A grant never shrinks. It is final once all have ended. Then the nodes that have more rows than
 /// others pass some on, so that an epoch in full batches loses, and one with padding adds, fewer
 /// rows than a batch for each node. A node that leaves before it has ended is left out.
+/// Once it is stopped, it grants nothing more: what it has granted by then is final, so all end
+/// after the same step.
 ///
 /// Owner and lifetime: a value. Threads: one at a time. Errors: none. Units: batches.
 class StepTicketOffice {
@@ -39,6 +41,8 @@ class StepTicketOffice {
   /// What has changed, to be told to all members; an answer of the same epoch replaces the last.
   std::vector<StepTickets> Report(int node_id, const StepReport& report, const Members& members);
   std::vector<StepTickets> MembersChanged(const Members& members);
+  /// Nobody is to begin a step that was not granted yet.
+  std::vector<StepTickets> Stop(const Members& members);
   /// Has the members look what rows of the epoch they have: more may have come since they
   /// reported. `number` is above all earlier ones.
   std::vector<StepTickets> Look(const std::string& queue, int epoch, int number,
@@ -63,14 +67,15 @@ class StepTicketOffice {
   };
   using Key = std::pair<std::string, int>;  // queue and epoch
 
-  static StepTickets Decide(const Key& key, const Epoch& epoch, const Members& members);
-  static void Update(const Key& key, Epoch& epoch, const Members& members,
-                     std::vector<StepTickets>& changed);
+  StepTickets Decide(const Key& key, const Epoch& epoch, const Members& members) const;
+  void Update(const Key& key, Epoch& epoch, const Members& members,
+              std::vector<StepTickets>& changed) const;
   /// Epochs that every member has left behind.
   void ForgetBefore(const std::string& queue, const Members& members);
 
   std::map<Key, Epoch> epochs_;
   std::map<std::string, int> ended_;
+  bool stopped_ = false;
 };
 
 }  // namespace tfos::control

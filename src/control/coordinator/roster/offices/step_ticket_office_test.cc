@@ -50,6 +50,38 @@ TEST(StepTicketOfficeTest, SaysNothingThatChangesNothing) {
   EXPECT_THAT(office.Report(0, Has(6), kBoth), SizeIs(1));  // The longest has grown.
 }
 
+TEST(StepTicketOfficeTest, OnceStoppedItGrantsNothingMore) {
+  StepTicketOffice office;
+  office.Report(0, Has(5), kBoth);
+  office.Report(1, Has(3), kBoth);
+  office.Report(0, Has(1, 1), kBoth);
+  const auto stopped = office.Stop(kBoth);
+  ASSERT_THAT(stopped, SizeIs(2));
+  for (const StepTickets& tickets : stopped) {
+    EXPECT_TRUE(tickets.final && !tickets.ending);
+    EXPECT_EQ(tickets.granted, tickets.epoch == 0 ? 3 : 0);
+    EXPECT_EQ(tickets.longest, tickets.granted) << "nodes that pad end with it, too";
+    EXPECT_THAT(tickets.missing, IsEmpty());
+  }
+  EXPECT_THAT(office.Report(1, Has(9), kBoth), IsEmpty());
+  EXPECT_THAT(office.Report(1, Ended(9, 9), kBoth), IsEmpty());
+  EXPECT_THAT(office.MembersChanged({{0, "worker:0"}}), IsEmpty());
+  EXPECT_THAT(office.Stop(kBoth), IsEmpty());
+  const auto another = office.Report(0, Has(4, 2), kBoth);
+  ASSERT_THAT(another, SizeIs(1));
+  EXPECT_TRUE(another[0].final);
+  EXPECT_EQ(another[0].granted, 0);
+}
+
+TEST(StepTicketOfficeTest, WhatWasFinalStaysSoWhenItIsStopped) {
+  StepTicketOffice office;
+  office.Report(0, Ended(5, 6), kBoth);
+  const auto last = office.Report(1, Ended(3, 3), kBoth);
+  ASSERT_THAT(last, SizeIs(1));
+  EXPECT_EQ(last[0].longest, 6);
+  EXPECT_THAT(office.Stop(kBoth), IsEmpty());
+}
+
 StepReport Waits(std::int64_t full_batches, std::int64_t made) {
   StepReport report = Has(full_batches);
   report.made = made;
