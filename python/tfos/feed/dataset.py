@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.framework.dataset_metadata_pb2 import Metadata
 
-from tfos.base.libraries import ops_library
+from tfos.base.libraries import dataset_options, ops_library
 from tfos.errors import BadInputError
 from tfos.feed import columns, keras_epochs
 from tfos.feed.columns import Column
@@ -27,9 +27,7 @@ def make_dataset(source: Any, request: columns.Request, like: Any = None) -> tf.
     specs = [_component_specs(column, batch) for column in selection.columns]
     dataset = _batches(ops, handle, [s for parts in specs for s in parts])
 
-    # The same rows for every worker and replica to choose from: there are no files to shard.
-    options = tf.data.Options()
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    options = dataset_options.make()
     # Else it prefetches by itself, and a pass that is left early would lose rows that nobody has
     # seen. Programs can call prefetch().
     options.experimental_optimization.inject_prefetch = False

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tfos import _native
 from tfos.base.arrow import pa
-from tfos.base.libraries import ops_library
+from tfos.base.libraries import dataset_options, ops_library
 from tfos.errors import BadInputError
 
 
@@ -68,11 +68,8 @@ def make(
         left = iter(components)
         return {name: column.assemble(left) for name, column in columns.items()}
 
-    options = tf.data.Options()
-    # These are this node's files already.
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     batches = tf.data.experimental.from_variant(_batches(ops, handle, specs), tuple(specs))
-    return batches.map(assemble).with_options(options)
+    return batches.map(assemble).with_options(dataset_options.make())
 
 
 def _batches(ops: ops_library.Ops, handle: int, specs: list[tf.TensorSpec]) -> tf.Tensor:

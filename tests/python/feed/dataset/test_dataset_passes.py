@@ -39,6 +39,18 @@ def test_how_many_batches_come_is_unknown(node: Any) -> None:
     assert labels(dataset) == [0, 1, 2, 3]
 
 
+def test_no_pass_ends_with_a_wait_for_the_tuner_of_tensorflow(node: Any) -> None:
+    """It would be up to a minute, on busy hosts only: see base/libraries/dataset_options.py."""
+    node.feed_epochs(pairs(0, 4))
+    node.server.end_feed()
+    mapped = node.dataset(2).map(lambda _, label: label, num_parallel_calls=tf.data.AUTOTUNE)
+    assert mapped.options().autotune.enabled is False
+    assert [list(batch.numpy()) for batch in mapped] == [[0, 1], [2, 3]]
+    tuned = tf.data.Options()
+    tuned.autotune.enabled = True
+    assert mapped.with_options(tuned).options().autotune.enabled is True
+
+
 def test_a_pass_is_an_epoch(node: Any, capfd: Any) -> None:
     node.feed_epochs(pairs(0, 3), pairs(3, 2), pairs(5, 1))
     dataset = node.dataset(2)
