@@ -129,6 +129,11 @@ def _columns_of(source: Any, known: bool) -> dict[str, Column]:
     """The columns of the next rows by name; with ``known`` those of the last rows will do, so that
     nothing is waited for that comes later than what is read now."""
     peeked = source.peek(known)
+    if peeked is None and source.stopped:
+        # No mistake of the program's, which has nothing to go on with. So it ends as one that
+        # calls sys.exit() does: as if it had returned.
+        print("tfos: the cluster was stopped before this node got a row", flush=True)
+        raise SystemExit(0)
     if peeked is None:
         raise BadInputError(
             "the feed ended before this node got a row, so nothing says what a dataset of it "

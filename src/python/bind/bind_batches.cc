@@ -111,6 +111,9 @@ void BindBatches(nb::module_& module) {
            "The epoch that is read next; None in the middle of one.")
       .def("begin_at", &BeginAt, nb::arg("epoch"),
            "Reads on from this epoch, and past the ends of those before it.")
+      .def_prop_ro(
+          "stopped", [](datasets::BatchSource& source) { return source.reader().stopped(); },
+          "Whether `tfos stop` has ended the feed.")
       .def("close", &datasets::BatchSource::Close, nb::call_guard<nb::gil_scoped_release>(),
            "Takes all handles back.");
 }

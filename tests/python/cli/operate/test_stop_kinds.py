@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import threading
 
 import pytest
 
@@ -54,6 +55,17 @@ def test_nodes_in_step_end_after_what_was_granted(
         assert count["rows_read"] == BATCH * first["steps"]
         assert count["left"] > 0 and count["rows_dropped"] == 0
     assert ledger.complaint() is None
+
+
+def test_before_the_first_rows(spark_on, tmp_path, leftovers, capsys):
+    spark = spark_on(TWO_EXECUTORS)
+    rows = spark.sparkContext.parallelize(range(2), 2).filter(lambda _: threading.Event().wait())
+    args = {"dir": str(tmp_path)}
+    with stop_when(tmp_path, "waits") as stopped, pytest.raises(ClusterStoppedError) as raised:
+        with tfos.run(spark, operate.ask_for_the_first_rows, nodes=2, args=args) as cluster:
+            cluster.train(rows)
+    check_stopped(stopped, cluster, raised, capsys)
+    assert {node.state for node in cluster.status()} == {"done"}
 
 
 @pytest.mark.long

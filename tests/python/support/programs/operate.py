@@ -86,6 +86,13 @@ def read_batches_in_step(ctx):
     gate.save(passes=passes)
 
 
+def ask_for_the_first_rows(ctx):
+    """Which never come."""
+    (pathlib.Path(ctx.args["dir"]) / f"waits-{ctx.node_id}").touch()
+    ctx.dataset(8)
+    raise AssertionError("rows have come")
+
+
 def fit_and_lose_a_node(ctx):
     """Steps of all nodes together. One is killed in its third step, the first time that it runs."""
     import keras
