@@ -1,6 +1,7 @@
 #include "python/objects/python_stacks.h"
 
 #include <fcntl.h>
+#include <nanobind/stl/string.h>
 #include <signal.h>
 #include <unistd.h>
 
