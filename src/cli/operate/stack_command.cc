@@ -42,7 +42,11 @@ int ShowStacks(const ClusterChoice& choice, const std::string& node) {
 }  // namespace
 
 void AddStackCommand(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("stack", "Print what the threads of a node are doing");
+  CLI::App* command = app.add_subcommand(
+      "stack", "Print what the threads of a node are doing, in Python and in native code");
+  command->footer(
+      "For the native calls, each thread gets the signal SIGRTMIN+10, which ends a few kinds of\n"
+      "system calls early (EINTR): docs/operate.md.");
   const auto choice = std::make_shared<ClusterChoice>();
   const auto node = std::make_shared<std::string>();
   AddNode(*command, *node);

@@ -90,7 +90,7 @@ struct Pong {
   static constexpr std::string_view kType = "pong";
 };
 
-/// The stacks of all threads of Python, for people; empty where the node runs none.
+/// The stacks of all threads, for people; empty where the node runs no Python.
 struct Stacks {
   static constexpr std::string_view kType = "stacks";
   std::string text;

@@ -1,9 +1,11 @@
 #include "python/objects/python_stacks.h"
 
 #include <fcntl.h>
+#include <nanobind/stl/string.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -12,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/profile/native_stacks.h"
 #include "base/thread/mutex.h"
 #include "base/thread/thread.h"
 #include "base/time/deadline.h"
@@ -22,8 +25,10 @@ namespace {
 
 /// A thread that runs Python gives the lock to another one within 5 ms.
 constexpr std::chrono::seconds kLockPatience(2);
-/// The most bytes of one answer, far below a message's limit.
+/// The most bytes of Python's half of an answer and of the native one, together far below a
+/// message's limit.
 constexpr std::size_t kMostBytes = 1u << 20;
+constexpr std::size_t kMostNativeBytes = 256u << 10;
 
 /// For those who ask gently.
 constexpr std::string_view kLeftOut =
@@ -61,13 +66,16 @@ Result<std::shared_ptr<PythonStacks>> PythonStacks::Create(int signal, int file)
   }
   std::shared_ptr<PythonStacks> stacks(new PythonStacks(signal, std::move(own)));
   stacks->dump_ = action.sa_handler;
+  PrepareNativeStacks();
   return stacks;
 }
 
 std::string PythonStacks::Text(bool gentle) {
   std::string text = TextWithLock();
-  if (!text.empty()) return text.substr(0, kMostBytes);
-  return gentle ? std::string(kLeftOut) : TextWithoutLock();
+  if (text.empty()) text = gentle ? std::string(kLeftOut) : TextWithoutLock();
+  text.resize(std::min(text.size(), kMostBytes));
+  if (gentle) return text;
+  return text + "\n" + NativeStacksText(kMostNativeBytes);
 }
 
 std::string PythonStacks::TextWithLock() {

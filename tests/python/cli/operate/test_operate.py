@@ -85,6 +85,9 @@ def test_stacks_of_a_node_that_waits_and_of_one_that_is_stopped(
         assert f"thread {pid} 'MainThread', the latest call last:" in waits.stdout
         assert "in wait_in_python" in waits.stdout
         assert "time.sleep(0.01)" in waits.stdout, "with the program's own lines"
+        native = waits.stdout.partition("Native calls of all threads, the latest last:\n")[2]
+        assert f"'python' {pid}" in native or f"thread {pid} 'python'" in native
+        assert "... Python, see above ..." in native
         assert f"Threads of process {pid}, as the kernel sees them:" in waits.stdout
         assert "tfos-hear-agent" in waits.stdout
 
@@ -114,6 +117,7 @@ def test_stacks_of_a_node_that_holds_pythons_lock_in_native_code(
                 assert hangs.returncode == 0, hangs.stderr
                 assert "A thread holds Python's lock in native code" in hangs.stdout
                 assert "in hang_natively" in hangs.stdout
+                assert "... Python, see above ..." in hangs.stdout, "with native calls"
                 assert "in wait_in_python" in hangs.stdout, "of the thread that waits for the lock"
                 pid = pid_of(cluster, "worker:1")
                 assert f"{pid}  " in hangs.stdout.partition("as the kernel sees them")[2]
