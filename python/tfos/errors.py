@@ -66,4 +66,6 @@ class NodeFailedError(TfosError):
         """The error for a FAILURE message: who, where, at which step, why, and its evidence."""
         from tfos import _native
 
-        return cls(_native.failure_text(json.dumps(failure)), failure)
+        text = _native.failure_text(json.dumps(failure))
+        url = failure.get("output_url")  # The driver has asked Spark for it.
+        return cls(f"{text}\nSpark shows its executor's log at {url}" if url else text, failure)

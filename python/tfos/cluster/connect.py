@@ -95,7 +95,7 @@ class RemoteCoordinator:
         job = SparkJob(
             self._context,
             f"tfos-{cluster_id}-coordinator",
-            f"tfos coordinator of {cluster_id}",
+            f"tfos: start the coordinator of {self._context.appName}",
             lambda: self._context.run_on_executor(function, self._profile),
             lambda job: None,
         )

@@ -26,6 +26,16 @@ FINAL_STATES = frozenset({"done", "failed", "lost", "stopped"})
 _EXPLAIN_SECONDS = 10.0
 
 
+def _without_doing(progress: dict[str, Any]) -> dict[str, Any]:
+    """What nodes do comes with their next metrics. Beside newer words of a node, it would say that
+    the node does two things."""
+    doing = progress.get("nodes") or ""
+    text = progress.get("text") or ""
+    for part in (f"{doing}, ", f", {doing}", doing) if doing else ():
+        text = text.replace(part, "", 1) if part in text else text
+    return progress | {"nodes": "", "text": text} if doing else progress
+
+
 def node_name(node: Mapping[str, Any]) -> str:
     """How messages call a node: ``worker:1 (node 2 on host-a)``."""
     return (
@@ -380,6 +390,9 @@ class Coordinator:
                     if self._losses is not None:
                         self._losses.tell(node)
                 self._note_another(node)
+                before = self._nodes.get(node["node_id"], {})
+                if node["detail"] != before.get("detail"):
+                    self._progress = _without_doing(self._progress)
                 self._nodes[node["node_id"]] = node
             case "formed":
                 self._nodes.update({node["node_id"]: node for node in event["nodes"]})

@@ -23,7 +23,7 @@ from tfos.feed.datafeed import VALIDATION_QUEUE
 from tfos.feed.plan import FeedPlan
 from tfos.feed.tasks import ArrowInferenceFeeder, ArrowTrainFeeder, InferenceFeeder, TrainFeeder
 from tfos.settings import Settings
-from tfos.spark import arrow_types, failures, jar, persisted, row_order
+from tfos.spark import arrow_types, failures, jar, persisted, row_order, source_names
 from tfos.spark.connect import is_connect
 from tfos.spark.jobs import SparkJob, SparkJobs
 
@@ -101,7 +101,7 @@ class ClusterFeed:
         """Has pyspark keep the schema of ``data``, should that be a DataFrame of Spark Connect,
         so that whoever looks at it need not ask Spark."""
         if is_connect(data):
-            self._ask_spark("schema", lambda: data.schema)
+            self._ask_spark("schema", "learn the schema", lambda: data.schema)
 
     def ledger(self) -> Ledger:
         """With what the nodes have reported so far. It is the caller's own."""
@@ -201,6 +201,7 @@ class ClusterFeed:
             else (partial(self._feed_rdd, source))
             for name, source in sources.items()
         }
+        called = {name: self._name_of(source) for name, source in sources.items()}
         course = self._course = Course.of(plan, fed_nodes(self._coordinator), self._ledger.read)
         for job in range(plan.jobs):
             course.enter(job, self._ledger.read)
@@ -210,7 +211,8 @@ class ClusterFeed:
                 mixed = name == queue  # validation needs no other order
                 replay = plan.replay if mixed else replace(plan.replay, shuffle_seed=0)
                 first, last = self._take_epochs(name, 1 + replay.epochs)
-                epoch = Epoch(name, first, replay)
+                title = f"{course.title()} of {called[name]}" + ("" if mixed else ", validation")
+                epoch = Epoch(name, first, replay, title)
                 seed = plan.seed_of_job(job) if mixed else 0
                 try:
                     # Validation is read by each node for itself, so there are no steps to wait for.
@@ -236,7 +238,10 @@ class ClusterFeed:
     def _kept_by_spark(self, source: Any, cache: str) -> Iterator[None]:
         """Has Spark keep the rows in the block."""
         job = self._jobs.start(
-            "cache", partial(persisted.keep, source, cache), lambda _job: self._coordinator.notify()
+            "cache",
+            f"keep {self._name_of(source)}",
+            partial(persisted.keep, source, cache),
+            lambda _job: self._coordinator.notify(),
         )
         try:
             self._coordinator.wait(lambda: job.done, None)
@@ -248,7 +253,8 @@ class ClusterFeed:
     def _forget(self, unpersist: Callable[[], Any]) -> None:
         try:
             # The program's next call must not find what is about to go.
-            self._jobs.start("uncache", unpersist, lambda _job: None).wait(_FORGET_SECONDS)
+            job = self._jobs.start("uncache", "forget rows", unpersist, lambda _job: None)
+            job.wait(_FORGET_SECONDS)
         except Exception as error:  # The session has ended, and what it has kept is gone with it.
             logger.info("Spark is not asked to forget rows: %s", error)
 
@@ -261,7 +267,7 @@ class ClusterFeed:
         with self._turn(queue):
             with self._lock:
                 number = self._epochs.get(queue, 0)
-            epoch = Epoch(queue, number)
+            epoch = Epoch(queue, number, title=f"an interval of {self._name_of(rdd)}")
             feed = partial(self._feed_rdd, rdd, 0, timeout)
             try:
                 if self._whole is not None:
@@ -293,13 +299,14 @@ class ClusterFeed:
             collect = partial(jvm.train_pickled, source, plan)
         else:
             collect = source.mapPartitionsWithIndex(TrainFeeder(plan)).collect
-        self._run_and_count(collect, plan)
+        self._run_and_count(epoch.title, collect, plan)
 
-    def _run_and_count(self, collect: Callable[[], list[Any]], plan: FeedPlan) -> None:
+    def _run_and_count(self, title: str, collect: Callable[[], list[Any]], plan: FeedPlan) -> None:
         """Runs a job that trains, enters what its tasks did, and shows it."""
         with self._lock:
             self._ledger.begin_job(plan.pickled)
-        counts = self._run_feed(collect)
+        of_lost_nodes = ", what lost nodes had" if plan.repeats else ""
+        counts = self._run_feed(title + of_lost_nodes, collect)
         with self._lock:
             # What a job has that is fed again was counted.
             self._ledger.count_job((0 if plan.repeats else items, moved) for items, moved in counts)
@@ -318,14 +325,17 @@ class ClusterFeed:
             return shuffling.shuffled_frame(source, seed, partitions())
 
         def feed(seed: int, timeout: float, epoch: Epoch) -> None:
-            ordered = self._ask_spark("shuffle", partial(shuffled, seed)) if seed else source
+            ordered = source
+            if seed:
+                doing = f"{epoch.title}, its order"
+                ordered = self._ask_spark("shuffle", doing, partial(shuffled, seed))
             plan = self._plans.make(False, timeout, epoch)
             if by_jvm:
                 collect = partial(jvm.train, ordered, plan, names, decimals)
             else:
                 feeder = ArrowTrainFeeder(plan, names, decimals)
                 collect = ordered.mapInArrow(feeder, ArrowTrainFeeder.SCHEMA).collect
-            self._run_and_count(collect, plan)
+            self._run_and_count(epoch.title, collect, plan)
 
         return feed
 
@@ -340,18 +350,21 @@ class ClusterFeed:
         )
         return not unused
 
-    def _ask_spark(self, kind: str, question: Callable[[], Any]) -> Any:
+    def _name_of(self, source: Any) -> str:
+        return source_names.name_of(source, self._jobs.spark_context.appName)
+
+    def _ask_spark(self, kind: str, doing: str, question: Callable[[], Any]) -> Any:
         """The answer to ``question()``, or the cluster's failure, should that come first. pyspark
         asks a server of Spark Connect that has died again for ten minutes."""
-        job = self._jobs.start(kind, question, lambda _job: self._coordinator.notify())
+        job = self._jobs.start(kind, doing, question, lambda _job: self._coordinator.notify())
         self._coordinator.wait(lambda: job.done, None)
         return job.result()
 
-    def _run_feed(self, collect: Callable[[], list[Any]]) -> list[Any]:
+    def _run_feed(self, title: str, collect: Callable[[], list[Any]]) -> list[Any]:
         """Runs a job that feeds, until it has ended or no node wants more rows, and returns what
         its tasks did, as far as it ended."""
         fed_before = self._course.fed
-        job = self._jobs.start("feed", collect, lambda _job: self._coordinator.notify())
+        job = self._jobs.start("feed", title, collect, lambda _job: self._coordinator.notify())
         try:
             self._coordinator.wait(
                 lambda: job.done or self.nobody_wants_rows(),

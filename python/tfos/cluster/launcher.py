@@ -73,7 +73,9 @@ class Launcher:
         task = partial(launch.launch_task, plan)
         self._tasks = self._make_tasks(plan, task, range(on_driver, nodes), profile)
         self._others_come = bool(plan.node["late"] or plan.returning_nodes) and not plan.stay
-        self.job = self._jobs.start("nodes", self._tasks.collect, self._ended)
+        started = "the node" if nodes - on_driver == 1 else f"{nodes - on_driver} nodes"
+        doing = f"start {started} of {self._jobs.spark_context.appName}"
+        self.job = self._jobs.start("nodes", doing, self._tasks.collect, self._ended)
         if self._others_come:
             threading.Thread(
                 target=self._replace_lost,
@@ -114,9 +116,15 @@ class Launcher:
                         name=f"tfos-launch-{node_id}",
                     ).start()
                     continue
-                job = self._jobs.start("node", tasks.collect, partial(self._started_again, node_id))
+                again = partial(self._started_again, node_id)
+                job = self._jobs.start("node", self._doing(node_id), tasks.collect, again)
                 if self._is_over():
                     job.cancel()
+
+    def _doing(self, node_id: int) -> str:
+        """What Spark's pages call the job that starts a node again."""
+        node = node_name(self._coordinator.nodes()[node_id])
+        return f"start {node} of {self._jobs.spark_context.appName} again"
 
     def _start_server_again(self, plan: launch.LaunchPlan, node_id: int, tasks: Any) -> None:
         """Body of a thread that starts a server which was lost. Whatever fails, there are further
@@ -131,7 +139,12 @@ class Launcher:
 
     def _start_server(self, plan: launch.LaunchPlan, node_id: int, tasks: Any) -> None:
         """In a Spark job, or beside the driver if Spark has no slot for that."""
-        job = self._jobs.start("node", tasks.collect, lambda job: self._coordinator.notify())
+        job = self._jobs.start(
+            "node",
+            self._doing(node_id),
+            tasks.collect,
+            lambda job: self._coordinator.notify(),
+        )
 
         def has_come() -> bool:
             state = self._coordinator.nodes()[node_id]["state"]

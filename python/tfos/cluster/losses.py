@@ -1,5 +1,5 @@
-"""What Spark says of an executor that a node was lost with: YARN preempted its container, or ended
-it for its memory."""
+"""What Spark says of an executor that a node has failed or was lost with: where its log is, and
+that YARN preempted its container, or ended it for its memory."""
 
 from __future__ import annotations
 
@@ -44,28 +44,36 @@ _ADVICE = (
 
 
 class ExecutorLosses:
-    """Asks Spark's driver why it has lost an executor.
+    """Asks Spark's driver where an executor's log is, and why it has lost an executor.
 
-    Only on YARN, which ends containers for reasons of its own. A server of Spark Connect does not
-    tell.
+    The latter only on YARN, which ends containers for reasons of its own. A server of Spark Connect
+    tells neither.
     Owner and lifetime: the cluster, as long as it runs. Threads: any.
     Errors: none; what Spark does not tell is left out.
     """
 
     def __init__(self, spark_context: Any):
-        on_yarn = not isinstance(spark_context, ConnectContext) and spark_context.master == "yarn"
-        self._spark_context = spark_context if on_yarn else None
+        told = not isinstance(spark_context, ConnectContext)
+        self._of_logs = spark_context if told else None
+        self._spark_context = spark_context if told and spark_context.master == "yarn" else None
 
     def may_explain(self, failure: dict[str, Any]) -> bool:
         """Whether Spark may have more to say of the failure of a cluster, be it after a while."""
-        return self._spark_context is not None and failure["step"] in _STEPS
+        return self._of_logs is not None and failure.get("executor_id", "").isdigit()
 
     def explained(self, failure: dict[str, Any]) -> dict[str, Any]:
-        """The failure with Spark's reason in its message, if it has one."""
+        """The failure with Spark's reason in its message, if it has one, and with `output_url`,
+        where Spark shows all that the executor has written."""
         if not self.may_explain(failure):
             return failure
-        reason = self._reason(failure.get("executor_id", ""))
-        return {**failure, "message": f"{failure['message']}. {reason}"} if reason else failure
+        executor_id = failure["executor_id"]
+        reason = self._reason(executor_id) if failure["step"] in _STEPS else ""
+        url = self._output_url(executor_id)
+        return (
+            failure
+            | ({"message": f"{failure['message']}. {reason}"} if reason else {})
+            | ({"output_url": url} if url else {})
+        )
 
     def tell(self, node: dict[str, Any]) -> None:
         """Logs why a node is lost, once Spark knows that."""
@@ -76,6 +84,13 @@ class ExecutorLosses:
 
         if self._spark_context is not None:
             threading.Thread(target=log, name="tfos-why-lost", daemon=True).start()
+
+    def _output_url(self, executor_id: str) -> str:
+        try:
+            return output_url(self._of_logs, executor_id)
+        except Exception as error:  # the session may end meanwhile
+            logger.info("Spark does not say where the log of %s is: %s", executor_id, error)
+            return ""
 
     def _reason(self, executor_id: str) -> str:
         """A sentence of Spark's and what to do about it; empty if Spark still has the executor."""
@@ -93,6 +108,13 @@ class ExecutorLosses:
         said = f"Spark says of executor {executor_id}: {reason}"
         advice = next((advice for part, advice in _ADVICE if part in reason), "")
         return f"{said}. {advice}" if advice else said
+
+
+def output_url(spark_context: Any, executor_id: str) -> str:
+    """Where Spark shows the standard error of an executor; empty where it does not."""
+    summary = spark_context._jsc.sc().statusStore().executorSummary(executor_id)
+    url = summary.executorLogs().get("stderr")
+    return str(url.get()) if url.isDefined() else ""
 
 
 def why_removed(spark_context: Any, executor_id: str) -> str:

@@ -11,25 +11,13 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
+from tfos.base import metric_names
 from tfos.cluster.coordinator import FINAL_STATES
 from tfos.cluster.progress import Told, counted, number
 
 logger = logging.getLogger(__name__)
 
 _COLUMNS = ("node", "host", "state", "step", "loss", "rows", "queue MB", "reported")
-#: What the feed reports for each node, beside what its program does.
-_OF_THE_FEED = (
-    "feed_",
-    "items_",
-    "cache_",
-    "rows",
-    "result_rows",
-    "batches",
-    "cpu_seconds",
-    "rss_bytes",
-    "gpu_utilization",
-    "gpu_memory_bytes",
-)
 _COLORS = {"running": "#1a7f37", "failed": "#cf222e", "lost": "#cf222e"}
 #: Points of a curve.
 _MOST_POINTS = 120
@@ -64,7 +52,7 @@ def _row(node: dict[str, Any]) -> str:
     reported = ", ".join(
         f"{name}={number(value)}"
         for name, value in sorted(metrics.items())
-        if name not in ("step", "loss", "progress") and not name.startswith(_OF_THE_FEED)
+        if name != "loss" and name not in metric_names.OF_TFOS
     )
     state = told = node["state"]
     if node.get("detail"):

@@ -76,8 +76,8 @@ class Progress:
 
     On a terminal the line stays where it is, and is as long as there is room. With a ``view`` that
     has it, until it fails. Elsewhere there is a new one when a node's state, what the driver does,
-    or whether a node gives a sign of life has changed, at most every ``interval`` seconds, and in
-    any case every ``quiet`` seconds.
+    whether a node gives a sign of life, or whether each loss is a number has changed, at most every
+    ``interval`` seconds, and in any case every ``quiet`` seconds.
 
     Owner and lifetime: one cluster. Threads: any. Errors: none. Where nothing can be written any
     more, as the terminal is gone or nobody reads the pipe, nothing is shown from then on: the
@@ -131,7 +131,8 @@ class Progress:
             if self._on_terminal():
                 self._write_in_place(short_line(nodes, doing, text), told if last else None)
             else:
-                mark = (doing, [_mark(node) for node in nodes])
+                diverges = bool((progress or {}).get("bad_loss"))
+                mark = (doing, [_mark(node) for node in nodes], diverges)
                 if last or mark != self._last_mark or now - self._last_shown >= self._quiet:
                     self._print(self._begin() + told.line())
                     self._last_mark, self._last_shown = mark, now

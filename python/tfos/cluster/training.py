@@ -86,6 +86,9 @@ class Course:
         """A job of the epoch has fed that share; the one for validation comes after the other."""
         self.fed = max(self.fed, fed)
 
+    def title(self) -> str:
+        return f"epoch {self.epoch} of {self.epochs}"
+
     def fields(self) -> dict[str, float]:
         return {
             "epoch": self.epoch,

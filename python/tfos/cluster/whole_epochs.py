@@ -27,6 +27,8 @@ class Epoch:
     #: Its number among the queue's epochs, which count through the cluster's life.
     number: int = 0
     replay: Replay = field(default_factory=Replay)
+    #: What Spark's pages call the job.
+    title: str = "rows"
     #: What nodes that are lost now had got of it is fed to the others.
     repeats: bool = False
     job_id: bytes = field(default_factory=lambda: secrets.token_bytes(16))

@@ -5,19 +5,23 @@ own profiler has an event for each batch that is taken, so it runs for a short w
 for as little as it can write, but that is still all operations. So the first look is short, and the
 length of the next ones follows from what it wrote. A program that profiles itself goes first, or
 waits until the look is over.
+
+Nothing is imported here while a profile runs. While the program imports TensorFlow on its thread, a
+second import of a part of it finds modules half made, and may make the program's import fail. So
+nothing is looked at before TensorFlow is whole.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib
 import logging
 import re
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 #: The only events that are read: TensorFlow's kernels that take a batch, for as long as they take.
@@ -28,6 +32,7 @@ _TAKES = re.compile(
     rb"(?:\x50([\x80-\xff]*[\x00-\x7f]))?",  # .duration_ps
     re.DOTALL,
 )
+_TENSORFLOW = "tensorflow"
 _PROFILER = "tensorflow.python.profiler.profiler_v2"
 _SESSIONS = "tensorflow.python.profiler.internal._pywrap_profiler"
 _OPTIONS = {"host_tracer_level": 1, "device_tracer_level": 0, "python_tracer_level": 0}
@@ -92,6 +97,7 @@ class DatasetWaits:
         self._changed = threading.Condition()
         self._seen = Seen()  # Since the process began.
         self._asked_until = 0.0  # Nobody asks any more after it.
+        self._begun = False  # The looks of this profile have.
         self._thread: threading.Thread | None = None
         self._looking = False
         self._to_read = False
@@ -100,10 +106,11 @@ class DatasetWaits:
         """A piece of a profile begins."""
         with self._changed:
             now = time.monotonic()
-            goes_on = now < self._asked_until
+            goes_on = self._begun and now < self._asked_until
             self._asked_until = now + _LONGEST_ASK
             alive = self._thread is not None and self._thread.is_alive()
-            if goes_on or alive or "tensorflow" not in sys.modules:
+            self._begun = goes_on or alive or _imported(_TENSORFLOW) is not None
+            if goes_on or alive or not self._begun:
                 return
             self._thread = threading.Thread(
                 target=self._run, name="tfos-dataset-waits", daemon=True
@@ -161,7 +168,7 @@ class DatasetWaits:
         """The trace, how long it is of, and how long it took to get it. Raises where another
         profiler runs."""
         with _alone():
-            session: Any = importlib.import_module(_SESSIONS).ProfilerSession()
+            session = _part(_SESSIONS).ProfilerSession()
             with self._changed:
                 self._looking = True
             begin = time.monotonic()
@@ -196,11 +203,27 @@ class DatasetWaits:
             return time.monotonic() < self._asked_until
 
 
+def _imported(name: str) -> ModuleType | None:
+    """The module, if the program has imported it to its end."""
+    module = sys.modules.get(name)
+    # As the interpreter tells it: TensorFlow has no word for it, and its names come one by one.
+    initializing = getattr(getattr(module, "__spec__", None), "_initializing", False)
+    return None if initializing else module
+
+
+def _part(name: str) -> Any:
+    """A module that TensorFlow imports by itself."""
+    module = _imported(name)
+    if module is None:
+        raise RuntimeError(f"this TensorFlow has no {name}")
+    return module
+
+
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
     """With the lock of TensorFlow's profiler. A program that starts it meanwhile waits for the
     lock, and does not fail because one runs already."""
-    profiler: Any = importlib.import_module(_PROFILER)
+    profiler = _part(_PROFILER)
     with profiler._profiler_lock:
         if profiler._profiler is not None:
             raise RuntimeError("the program runs TensorFlow's profiler itself")

@@ -196,16 +196,19 @@ class SparkJobs:
         return self._started
 
     def start(
-        self, kind: str, action: Callable[[], Any], on_done: Callable[[SparkJob], None]
+        self,
+        kind: str,
+        doing: str,
+        action: Callable[[], Any],
+        on_done: Callable[[SparkJob], None],
     ) -> SparkJob:
-        """Runs ``action`` as a :class:`SparkJob`; ``kind`` is what Spark's pages call it."""
+        """Runs ``action`` as a :class:`SparkJob`. ``kind`` goes into the name of its group, and
+        ``doing`` is what Spark's pages call it."""
         with self._lock:
             group = f"tfos-{self._cluster_id}-{kind}-{self._started}"
             self._started += 1
             self._jobs = [job for job in self._jobs if not job.done]
-            job = SparkJob(
-                self.spark_context, group, f"tfos {kind} of {self._cluster_id}", action, on_done
-            )
+            job = SparkJob(self.spark_context, group, f"tfos: {doing}", action, on_done)
             self._jobs.append(job)
         return job
 

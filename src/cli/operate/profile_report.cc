@@ -252,7 +252,13 @@ std::string Counted(const StackProfile& profile) {
         std::pair("collective_seconds", "collective operations"),
         std::pair("collective_wait_seconds", "  of these, waiting for other nodes")}) {
     const auto counter = profile.counters.find(name);
-    if (counter != profile.counters.end()) table.Add(counter->second, what);
+    if (counter == profile.counters.end()) continue;
+    double seconds = counter->second;
+    // A part of an operation may be counted in the second before or after the operation itself.
+    if (std::string_view(name) == "collective_wait_seconds") {
+      seconds = std::min(seconds, Counter(profile, "collective_seconds"));
+    }
+    table.Add(seconds, what);
   }
   if (const std::optional<double> share = DatasetShare(profile)) {
     table.Add(*share * static_cast<double>(profile.elapsed_us) / 1e6,

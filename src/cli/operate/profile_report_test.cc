@@ -94,6 +94,13 @@ TEST_F(ProfileReportTest, ANodeThatMostlyWaitsIsSaidToBeforeAllTables) {
   EXPECT_THAT(Tables(), HasSubstr("It mostly waits for other nodes: 100 % of the time.\n"));
 }
 
+TEST_F(ProfileReportTest, APartOfTheOperationsIsNoLargerThanAllOfThem) {
+  Add("MainThread", {main_, fit_, execute_}, 1'000'000);
+  builder_.profile().counters = {{"collective_seconds", 0.08}, {"collective_wait_seconds", 0.085}};
+  EXPECT_THAT(Tables(), AllOf(HasSubstr("   8.0 %  collective operations\n"),
+                              HasSubstr("   8.0 %    of these, waiting for other nodes\n")));
+}
+
 TEST_F(ProfileReportTest, AProgramThatMostlyWaitsForItsDatasetIsSaidTo) {
   Add("MainThread", {main_, fit_, execute_}, 1'000'000);
   // Seen for a quarter of the time.

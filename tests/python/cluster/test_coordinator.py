@@ -50,6 +50,40 @@ def test_waits_end_when_the_coordinator_says_nothing_readable(monkeypatch, tmp_p
     coordinator.close()
 
 
+def test_what_nodes_do_is_not_said_beside_newer_words_of_a_node(monkeypatch, tmp_path):
+    node = {"node_id": 0, "job_name": "worker", "task_index": 0, "state": "running"}
+    progress = {"nodes": "1 of 2 nodes: importing TensorFlow", "loss": 0.5}
+    progress["text"] = f"loss 0.5, {progress['nodes']}, no sign of life on worker:1"
+    events = [
+        {"type": "node", "node": node | {"detail": "importing TensorFlow"}},
+        {"type": "metrics", "nodes": [], "progress": progress},
+        {"type": "node", "node": node | {"detail": "importing TensorFlow"}},
+        {"type": "epoch_drained", "number": 1},
+        {"type": "node", "node": node | {"detail": ""}},
+        {"type": "epoch_drained", "number": 2},
+    ]
+    before, after = (
+        [f"echo '{json.dumps(event)}'" for event in some] for some in (events[:4], events[4:])
+    )
+    says(
+        monkeypatch,
+        tmp_path,
+        f"echo '{LISTENING}'",
+        *before,
+        "read -r line",
+        *after,
+        "cat >/dev/null",
+    )
+    coordinator = Coordinator({"max_lost_nodes": 0}, on_failure=lambda: None)
+    assert coordinator.wait_quietly(lambda: coordinator.drained == 1, BOUND_SECONDS)
+    assert coordinator.progress == progress
+    coordinator.send("go_on")
+    assert coordinator.wait_quietly(lambda: coordinator.drained == 2, BOUND_SECONDS)
+    text = "loss 0.5, no sign of life on worker:1"
+    assert coordinator.progress == progress | {"nodes": "", "text": text}
+    coordinator.close()
+
+
 @contextlib.contextmanager
 def full_standard_error():
     """The standard error of processes that start meanwhile: a pipe that takes nothing more. No

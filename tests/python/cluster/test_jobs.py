@@ -42,7 +42,7 @@ def test_jobs_that_have_ended_are_forgotten_and_their_names_are_not_used_again(s
     let_go = threading.Event()
 
     def start(action):
-        return jobs.start("feed", action, lambda _job: None)
+        return jobs.start("feed", "rows", action, lambda _job: None)
 
     running = start(let_go.wait)
     names, results = {running.group}, []

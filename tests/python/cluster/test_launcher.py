@@ -52,7 +52,8 @@ def job_is_unknown(monkeypatch, job):
 def test_a_server_that_could_not_be_started_is_tried_again(monkeypatch, caplog, fails, why):
     job = SimpleNamespace(done=False, error=None, task_counts=lambda: (0, 1), cancel=lambda: None)
     fails(monkeypatch, job)
-    jobs = SimpleNamespace(start=lambda *arguments: job)
+    spark = SimpleNamespace(appName="a program")
+    jobs = SimpleNamespace(start=lambda *arguments: job, spark_context=spark)
     launcher = Launcher(jobs, Lost(), lambda text: None)
     launcher._starting.add(0)
     launcher._starts[0] = 1

@@ -27,12 +27,13 @@ ON_REQUEST = (
 
 
 class Spark:
-    """A SparkContext that says of executor 2 why it was removed, at the given look."""
+    """A SparkContext that says of executor 2 why it was removed, at the given look, and where its
+    log is."""
 
-    def __init__(self, reason, look=1, master="yarn"):
+    def __init__(self, reason, look=1, master="yarn", log=""):
         self.master = master
         self.looks = 0
-        self._reason, self._look = reason, look
+        self._reason, self._look, self._log = reason, look, log
         store = SimpleNamespace(executorSummary=self._summary)
         self._jsc = SimpleNamespace(sc=lambda: SimpleNamespace(statusStore=lambda: store))
 
@@ -42,7 +43,9 @@ class Spark:
         self.looks += 1
         known = self.looks >= self._look
         option = SimpleNamespace(isDefined=lambda: known, get=lambda: self._reason)
-        return SimpleNamespace(removeReason=lambda: option)
+        log = SimpleNamespace(isDefined=lambda: bool(self._log), get=lambda: self._log)
+        logs = SimpleNamespace(get={"stderr": log}.get)
+        return SimpleNamespace(removeReason=lambda: option, executorLogs=lambda: logs)
 
 
 def failed_with(step="watch the executor", executor="2"):
@@ -91,6 +94,18 @@ def test_the_failure_has_sparks_reason_and_what_to_do(reason, said, advice):
 def test_what_spark_does_not_say_is_left_out(monkeypatch, context, failed):
     monkeypatch.setattr(losses, "_PATIENCE_SECONDS", 0.3)
     assert ExecutorLosses(context).explained(failed) == failed
+
+
+def test_the_error_says_where_spark_shows_the_log():
+    url = "http://h:8081/logPage/?executorId=2&logType=stderr"
+    spark = Spark(PREEMPTED, master="spark://h:7077", log=url)
+    failed = failed_with(step="run the program") | {"log_tail": ["its last line"]}
+    explained = ExecutorLosses(spark).explained(failed)
+    assert explained == failed | {"output_url": url}
+    error = NodeFailedError.from_message(explained)
+    assert str(error).endswith(
+        f"the stderr of executor 2 on h.\nSpark shows its executor's log at {url}"
+    )
 
 
 def says(events):

@@ -180,6 +180,20 @@ def test_a_silence_is_told_at_once_and_once():
     ]
 
 
+def test_a_loss_that_is_no_number_any_more_is_told_at_once_and_once():
+    clock, stream = Clock(), io.StringIO()
+    progress = Progress(True, stream=stream, clock=clock)
+    for bad in ("", "nan on worker:1", "nan on 2 of 2 nodes"):
+        loss = f"loss {bad}" if bad else "loss 0.5"
+        progress.show([node(None)], "running", {"text": loss, "bad_loss": bad})
+        clock.now += 2
+    lines = [line.split(" s  ")[1] for line in stream.getvalue().splitlines()]
+    assert lines == [
+        "running | loss 0.5 | worker:0 running",
+        "running | loss nan on worker:1 | worker:0 running",
+    ]
+
+
 def test_what_grew_between_two_heartbeats_is_over_the_time_between_them():
     """The heartbeats are 6 s apart, with a look every 2 s."""
     clock, stream = Clock(), io.StringIO()

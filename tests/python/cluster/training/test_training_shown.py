@@ -183,7 +183,10 @@ def test_the_driver_shows_what_nodes_write(spark, capsys, leftovers):
     message = str(failed.value)
     assert message.count("ValueError: no such layer") == 2, "once in the head, once below"
     assert "\nIts last lines:\n" in message and "\n  line 999\n" in message
-    assert re.search(r"All of its output is in the stderr of executor \d on \S+\.$", message)
+    assert re.search(r"\nAll of its output is in the stderr of executor \d on \S+\.\n", message)
+    (url,) = re.findall(r"\nSpark shows its executor's log at (http\S+)$", message)
+    with urllib.request.urlopen(url, timeout=BOUND_SECONDS) as answer:
+        assert "line 999" in answer.read().decode()
 
 
 def test_without_the_setting_the_driver_shows_none_of_it(spark, capsys, leftovers):

@@ -1,0 +1,41 @@
+"""What the rows are called that a program gives to Spark jobs of tfos, for Spark's pages."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pyspark.rdd import PipelinedRDD
+
+from tfos.spark.connect import is_connect
+
+#: A table, a view or what ``DataFrame.alias`` has named, in a plan as Spark prints it.
+_NAMED = re.compile(r"^[\s:+|-]*SubqueryAlias (\S+)", re.MULTILINE)
+#: Above it, the rows of two plans come together.
+_BRANCH = re.compile(r"^[\s:]*:-", re.MULTILINE)
+_LONGEST = 60
+
+
+def name_of(data: Any, otherwise: str) -> str:
+    """The name of an RDD, or that of the one table or view that a DataFrame is made of, or that its
+    ``alias`` has given it. ``otherwise``: for what has no name, or several. Nothing runs for it."""
+    name = _of_frame(data) if hasattr(data, "mapInArrow") else _of_rdd(data)
+    return (name or otherwise)[:_LONGEST]
+
+
+def _of_frame(frame: Any) -> str:
+    if is_connect(frame.sparkSession):  # It would ask the server.
+        return ""
+    plan = str(frame._jdf.queryExecution().analyzed().toString())
+    named = _NAMED.search(plan)
+    if named is None or _BRANCH.search(plan[: named.start(1)]):
+        return ""
+    return named[1].rpartition(".")[2].strip("`")
+
+
+def _of_rdd(rdd: Any) -> str:
+    # To ask one that Python computes would have Spark prepare that already. A stream has no name.
+    unasked = isinstance(rdd, PipelinedRDD) and rdd._jrdd_val is None
+    if unasked or not hasattr(rdd, "name"):
+        return ""
+    return str(rdd.name() or "").rstrip("/").rpartition("/")[2]  # Of files, it is their path.
