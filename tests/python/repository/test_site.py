@@ -214,12 +214,15 @@ SEARCHES = {
     "spark.tfos.maxLostNodes": {"settings"},
     "max_lost_nodes": {"settings", "training", "reliability"},
     "feed_memory": {"settings"},
+    "freeze": {"diagnosis"},
+    "hang": {"diagnosis"},
     "history server": {"page"},
     "no sign of life": {"diagnosis", "page", "troubleshooting"},
     "stop a cluster": {"operate"},
     "tfos stop": {"operate"},
     "checkpoint": {"checkpoints"},
     "parameter server": {"parameter-servers"},
+    "stuck": {"diagnosis"},
 }
 
 
