@@ -257,6 +257,21 @@ def test_the_search_finds_pages_and_no_code(site):
     }
 
 
+def test_names_of_settings_are_whole_on_a_phone(site):
+    with browser() as driver:
+        driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True},
+        )
+        driver.get((site / "settings.html").as_uri())
+        lines, width = driver.execute_script(
+            "return [[...document.querySelectorAll('td:first-child code')]"
+            ".map(key => key.getClientRects().length), document.documentElement.scrollWidth]"
+        )
+    assert len(lines) > 30 and set(lines) == {1}
+    assert width <= 390, "the table is scrolled, not the page"
+
+
 def test_the_head_of_a_table_is_shown_if_it_has_words(site):
     with browser() as driver:
         driver.get((site / "jvm.html").as_uri())
