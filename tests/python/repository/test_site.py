@@ -222,7 +222,11 @@ SEARCHES = {
     "tfos stop": {"operate"},
     "checkpoint": {"checkpoints"},
     "parameter server": {"parameter-servers"},
+    "Ray": {"migration"},
+    "slow": {"diagnosis", "feeding"},
     "stuck": {"diagnosis"},
+    "tune feeding": {"feeding"},
+    "gpu": {"gpus"},
 }
 
 
