@@ -17,7 +17,7 @@ import nbformat
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/python"))
 
-from support.notebooks import NOTEBOOKS, executed  # noqa: E402
+from support.programs.notebooks import NOTEBOOKS, executed  # noqa: E402
 
 if __name__ == "__main__":
     names = sys.argv[1:]

@@ -11,8 +11,8 @@ import nbformat
 import pytest
 
 from support.html_text import text_in
-from support.notebooks import BOUND_SECONDS, NOTEBOOKS, Reader, sources_of
 from support.places import ROOT
+from support.programs.notebooks import BOUND_SECONDS, NOTEBOOKS, Reader, sources_of
 from tfos.cluster.notebook import Watch, status_html
 
 pytestmark = pytest.mark.long
