@@ -51,9 +51,9 @@ def run(
     In a barrier stage all run at the same time, and too few slots for that are an error before
     anything starts (BadInputError; ``spark.tfos.slots.timeout`` says how long executors may take to
     register). Without it they run as slots become free. GPUs are those that
-    Spark assigned to the task; if it manages none, each instance gets ``gpus_per_instance`` of its
-    host (by default one where there is one): in a barrier stage the instances of a host share its
-    GPUs out among them, without it an instance waits until so many are free. A failing instance
+    Spark assigned to the task. If it manages none, each instance gets ``gpus_per_instance`` of its
+    host, by default one where there is one. In a barrier stage the instances of a host share its
+    GPUs out among them; without it an instance waits until as many are free. A failing instance
     fails the call with its traceback (TfosError), after the retries that ``spark.task.maxFailures``
     allows. ``spark`` is a SparkSession or SparkContext.
     """

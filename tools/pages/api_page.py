@@ -6,8 +6,9 @@ anything, so it is the same on every host.
 
 import ast
 import pathlib
-import re
 import sys
+
+from docstrings import markdown, sections
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "tfos"
@@ -15,7 +16,7 @@ PAGE = ROOT / "docs" / "api.md"
 
 HEAD = """# API
 
-The public names of tfos, their arguments and the first words of their docstrings. `help(tfos.run)` shows all of it.
+The public names of tfos, with their arguments and what their docstrings say. `help(tfos.run)` shows the same in Python.
 
 This page is made from python/tfos by `python tools/pages/api_page.py`.
 """  # noqa: E501  (lines of the page)
@@ -70,22 +71,48 @@ def definition(module, name):
 
 
 def entry(module, name, node):
-    """The lines of one public name."""
+    """The blocks of one public name: what it is, and, below a class, its values and methods."""
+    docstring = ast.get_docstring(node) or ""
+    yield f"### `{module}.{name}`"
     if isinstance(node, ast.FunctionDef):
-        yield f"- `{module}.{name}{arguments(node)}`: {first_words(node)}"
+        yield f"`{name}{arguments(node)}`"
+        yield from markdown(docstring)
         return
     bases = ", ".join(ast.unparse(base) for base in node.bases)
-    yield f"- class `{module}.{name}`{f' (`{bases}`)' if bases else ''}: {first_words(node)}"
-    meant = attributes(node)
+    yield f"class `{name}{f'({bases})' if bases else ''}`"
+    fields = fields_of(node, docstring)
+    yield from markdown(docstring, frozenset({"Attributes"} if fields else ()))
+    if fields:
+        yield "\n".join(fields)
     for item in node.body:
         if isinstance(item, ast.FunctionDef) and not item.name.startswith("_"):
-            marks = {ast.unparse(mark) for mark in item.decorator_list}
-            is_value = marks & {"property", "functools.cached_property"}
-            shown = item.name if is_value else f"{item.name}{arguments(item, method=True)}"
-            yield f"  - `{shown}`: {first_words(item)}".removesuffix(": ")
-        elif isinstance(item, ast.AnnAssign) and not ast.unparse(item.target).startswith("_"):
-            meaning = meant.get(ast.unparse(item.target), "")
-            yield f"  - `{ast.unparse(item)}`: {meaning}".removesuffix(": ")
+            yield from method(name, item)
+
+
+def fields_of(node, docstring):
+    """A line for each value that the body of a class declares."""
+    meant = {
+        names.partition(",")[0].strip(): meaning.rstrip(".")
+        for names, meaning in sections(docstring).get("Attributes", ())
+    }
+    declared = [item for item in node.body if isinstance(item, ast.AnnAssign)]
+    return [
+        f"- `{ast.unparse(item)}`: {meant.get(ast.unparse(item.target), '')}".removesuffix(": ")
+        for item in declared
+        if not ast.unparse(item.target).startswith("_")
+    ]
+
+
+def method(name, node):
+    """The blocks of a method or property; none of those that programs don't call."""
+    docstring = ast.get_docstring(node) or ""
+    if docstring.startswith("For tfos itself"):
+        return
+    marks = {ast.unparse(mark) for mark in node.decorator_list}
+    yield f"#### `{name}.{node.name}`"
+    if not marks & {"property", "functools.cached_property"}:
+        yield f"`{node.name}{arguments(node, method=True)}`"
+    yield from markdown(docstring)
 
 
 def arguments(node, method=False):
@@ -100,39 +127,14 @@ def arguments(node, method=False):
     return f"({ast.unparse(bare)})"
 
 
-def attributes(node):
-    """{field: what it is} of the section "Attributes" of a class's docstring. Fields that share a
-    line, as ``host, port``, have it at the first."""
-    section = re.search(r"(?m)^Attributes:\n((?: {4}.*\n?)+)", ast.get_docstring(node) or "")
-    entries = re.split(r"(?m)^ {4}(?=\w)", section[1]) if section else []
-    parts = (entry.partition(": ") for entry in entries)
-    return {
-        names.partition(",")[0].strip(): in_markdown(" ".join(meaning.split()).rstrip("."))
-        for names, _, meaning in parts
-        if meaning
-    }
-
-
-def first_words(node):
-    """The first sentence of a docstring, in Markdown."""
-    text = (ast.get_docstring(node) or "").partition("\n\n")[0].replace("\n", " ")
-    return in_markdown(re.split(r"(?<=\w[\w`)])\. |: (?=``)", text, maxsplit=1)[0].rstrip(".:"))
-
-
-def in_markdown(text):
-    """The markup of docstrings as Markdown has it."""
-    text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text).replace("``", "`")
-    return text.replace("|", r"\|")
-
-
 def section(module):
-    lines = [f"\n## {module}\n"]
+    blocks = [f"\n## {module}"]
     for name, defined in public_names(module).items():
         if defined == f"{module}.{name}" or name == "__version__":
             continue
         node = definition(defined, name)
-        lines += [f"- `{module}.{name}`"] if node is None else entry(module, name, node)
-    return "\n".join(lines) + "\n"
+        blocks += [f"### `{module}.{name}`"] if node is None else entry(module, name, node)
+    return "\n\n".join(blocks) + "\n"
 
 
 def page():

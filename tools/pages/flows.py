@@ -151,7 +151,7 @@ TENSORS = Picture(
             "a node on host A",
             (
                 Room("keras", "python/tfos/keras", ("ctx.distribute(optimizer)",)),
-                Room("api", "python/tfos/collective/__init__.py", ("all_reduce, broadcast",)),
+                Room("api", "python/tfos/collective", ("all_reduce, broadcast",)),
                 Room("ops", "src/tensorflow", ("ops that TensorFlow loads",)),
                 Room("group", "src/datasets", ("the group behind the ops",)),
                 Room("collective", "src/collective", ("sums up on the host first",)),

@@ -17,6 +17,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from notebook_text import markdown_of
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 #: Pages that lie outside docs/, by their paths in the repository.
@@ -45,7 +47,6 @@ BOOSTS = {
 
 #: Languages of files' text, by suffix, as code blocks name them. Other files are plain text.
 LANGUAGES = {
-    ".ipynb": "json",
     ".py": "python",
     ".sh": "sh",
     ".yaml": "yaml",
@@ -107,7 +108,7 @@ def without_comments(text: str) -> str:
 
 def is_prose(path: str) -> bool:
     """Whether a file or folder of the repository has a text that is written to be read."""
-    return path.endswith(".md") or (ROOT / path / "README.md").exists()
+    return path.endswith((".md", ".ipynb")) or (ROOT / path / "README.md").exists()
 
 
 def page_of_source(path: str) -> str:
@@ -125,6 +126,8 @@ def page_of_source(path: str) -> str:
         return f"{before}\n## Files\n\n{listed}"
     if source.suffix == ".md":
         return source.read_text()
+    if source.suffix == ".ipynb":
+        return markdown_of(source.read_text())
     language = LANGUAGES.get(source.suffix, "text")
     # More backticks than any line of the file begins with.
     return f"# {path}\n\n````{language}\n{source.read_text()}\n````\n"

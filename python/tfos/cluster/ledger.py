@@ -11,8 +11,8 @@ from typing import Any
 class Ledger:
     """How many rows were fed, delivered, read and dropped; :meth:`lines` shows it as text.
 
-    An item is what a feed task counts, and :attr:`unit` says which it is: a row, or a batch of rows
-    that Spark had already pickled. tfos passes such a batch on unopened, and learns how many rows
+    An item is what a feed task counts: a row, or a batch of rows that Spark had already pickled.
+    :attr:`unit` says which it is. tfos passes such a batch on unopened, and learns how many rows
     it holds when the program reads it. Rows of zeros, which ``remainder="pad"`` adds, are in no
     count.
 

@@ -56,7 +56,7 @@ def run(
         spark: a SparkSession, also one of Spark Connect, or a SparkContext.
         main: called as ``main(ctx)`` in every node, with a :class:`tfos.node.context.NodeContext`.
         nodes: number of nodes, parameter servers, chief and evaluator included. With ``(2, 8)``
-            the cluster begins with 2 nodes or more, and has up to 8: nodes that come later, or in
+            the cluster begins with 2 nodes or more, and has up to 8. Nodes that come later, or in
             place of lost ones, join the training of ``fit`` with ``ctx.distribute`` after a step,
             or in input mode ``spark`` before an epoch. The program needs no change
             (docs/training.md).

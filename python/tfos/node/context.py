@@ -163,10 +163,9 @@ class NodeContext:
 
         One pass over the dataset is one epoch of ``train``: ``model.fit(ctx.dataset(128),
         epochs=3)`` goes with ``cluster.train(rows, epochs=3)``. A pass that is left early is
-        continued by the next one (Keras takes the length of the first epoch for that of all; where
-        they differ, as on several nodes they may, use ``repeat()`` and ``steps_per_epoch``). When
-        the feed has ended, a pass is empty, so that ``repeat()`` ends too. Batches do not cross
-        epochs.
+        continued by the next one. Keras takes the length of the first epoch for that of all. Where
+        they may differ, as on several nodes, use ``repeat()`` and ``steps_per_epoch``. When the
+        feed has ended, a pass is empty, so that ``repeat()`` ends too. Batches do not cross epochs.
 
         An element is the tensor of the only column; a tuple of two; a dict of more, by name. A
         column has the name of its Row field or dict key, else its position ("0", "1", ...). A row
@@ -189,9 +188,9 @@ class NodeContext:
                 ``distribute``.
                 ``"drop"``: each makes as many full batches as the node with the fewest, and the
                 rest is dropped. ``"pad"``: each makes as many full batches as the node with the
-                most; rows of zeros (empty strings and lists) fill them up, and an element is
-                ``(features, label, mask)``, or ``(element, mask)`` without ``label``, with a
-                float32 mask of 1 for rows that were fed and 0 for those: Keras takes it for sample
+                most. Rows of zeros (empty strings and lists) fill them up. An element is
+                ``(features, label, mask)``, or ``(element, mask)`` without ``label``. The float32
+                mask is 1 for rows that were fed and 0 for the others: Keras takes it for sample
                 weights. Every node must say the same.
             ragged: columns whose values vary in length, as ``tf.RaggedTensor``.
             queue: the queue that ``cluster.train`` feeds; ``"validation"`` has the columns of
@@ -283,9 +282,9 @@ class NodeContext:
         """A Keras optimizer like ``optimizer`` that trains one model on all training nodes:
         ``model.compile(ctx.distribute(keras.optimizers.Adam()), ...)``, and ``fit`` as on one
         machine. ``fit`` begins with the chief's weights and optimizer. Gradients are averaged over
-        the nodes that have a batch, by its rows: one whose rows are used up goes along with the
-        others until the epoch has ended on all, and one whose program has ended leaves them to go
-        on. ``compression="bfloat16"`` sends them in half the bytes between hosts. See
+        the nodes that have a batch, by its rows. A node whose rows are used up goes along with the
+        others until the epoch has ended on all. One whose program has ended leaves them to go on.
+        ``compression="bfloat16"`` sends them in half the bytes between hosts. See
         :mod:`tfos.keras.optimizer` and, for your own loops, :mod:`tfos.collective`."""
         from tfos.keras.optimizer import distribute  # TensorFlow is imported only where it is used.
 

@@ -50,7 +50,7 @@ def test_all_examples_are_copied_as_they_are(tmp_path):
     [
         ("quickstart", {"quickstart.py"}),
         ("mnist_spark.py", {"mnist_spark.py"}),
-        ("notebooks/", {"notebooks/training.ipynb"}),
+        ("notebooks/", {"notebooks/scoring.ipynb", "notebooks/training.ipynb"}),
         ("standalone/mnist_tf", {"standalone/mnist_tf.py"}),
     ],
 )

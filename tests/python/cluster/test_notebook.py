@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import ast
-import asyncio
+import json
 import re
 import threading
 
-import nbclient
 import nbformat
 import pytest
 
 from support.html_text import text_in
 from support.places import ROOT
+from support.programs.notebooks import BOUND_SECONDS, NOTEBOOKS, Reader, sources_of
 from tfos.cluster.notebook import Watch, status_html
 
 pytestmark = pytest.mark.long
-
-NOTEBOOKS = sorted((ROOT / "examples/notebooks").glob("*.ipynb"))
-BOUND_SECONDS = 480
 
 
 def node(**changes):
@@ -162,32 +159,6 @@ def text_of(cell):
     )
 
 
-class Reader(nbclient.NotebookClient):
-    """Runs cells; interrupts the kernel in those tagged `interrupt`, once a table shows a node's step,
-    or the progress line says that the driver waits for the programs' end."""
-
-    def process_message(self, msg, cell, cell_index):
-        said = str(msg["content"].get("data", "")) + str(msg["content"].get("text", ""))
-        if msg["msg_type"] in ("display_data", "update_display_data"):
-            self.displayed.setdefault(cell_index, []).append(msg["msg_type"])
-        is_time = re.search(r">running</td><td>[1-9]", said) or "all rows fed |" in said
-        if (
-            "interrupt" in cell.metadata.get("tags", ())
-            and is_time
-            and cell_index not in self.stopped
-        ):
-            self.stopped.add(cell_index)
-            task = asyncio.ensure_future(self.km.interrupt_kernel())
-            self.interrupting.append(task)
-        return super().process_message(msg, cell, cell_index)
-
-    def run(self):
-        self.stopped, self.interrupting, self.displayed = set(), [], {}
-        with self.setup_kernel():
-            for index, cell in enumerate(self.nb.cells):
-                self.execute_cell(cell, index)
-
-
 #: A program that never ends, a shutdown that is stopped, and a cluster in the same session after it.
 STUCK = (
     """
@@ -198,6 +169,7 @@ def stuck(ctx):
         time.sleep(1)
 
 cluster = tfos.run(spark, stuck, nodes=2)
+watch = cluster.watch()
 """,
     """
 cluster.shutdown()
@@ -252,19 +224,18 @@ def test_the_notebook_trains_is_stopped_goes_on_and_infers(leftovers):
     added = [nbformat.v4.new_code_cell(source.strip()) for source in (*STUCK, *VIEWED)]
     added[1].metadata["tags"] = ["interrupt", "raises-exception"]
     notebook.cells = [*cells, *added, stop]
-    reader = Reader(
-        notebook,
-        timeout=BOUND_SECONDS,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(ROOT / "examples/notebooks")}},
-    )
+    reader = Reader(notebook)
     reader.run()
     by_id = {cell.id: cell for cell in notebook.cells}
 
     assert by_id["endless"].outputs[-1].ename == "KeyboardInterrupt"
+    assert by_id["endless"].outputs[0].data["text/html"].count("<polyline") == 2
     assert "2 done" in text_of(by_id["on"])
     share = re.search(r"(\d+)% of the unseen digits", text_of(by_id["model"]))
     assert int(share[1]) > 60
+    assert any(
+        "worker:1" in output.get("data", {}).get("text/html", "") for output in added[0].outputs
+    )
     assert added[1].outputs[-1].ename == "KeyboardInterrupt"
     after = ast.literal_eval(added[2].outputs[-1].data["text/plain"])
     assert "running" not in after.pop("states")
@@ -282,7 +253,24 @@ def test_the_notebook_trains_is_stopped_goes_on_and_infers(leftovers):
         assert "worker:0 " not in said, "the line that the view stands for"
 
 
+@pytest.mark.spark
+@pytest.mark.timeout(BOUND_SECONDS)
+def test_the_notebook_that_scores_draws_how_many_digits_are_recognised(leftovers):
+    notebook = nbformat.read(ROOT / "examples/notebooks/scoring.ipynb", as_version=4)
+    Reader(notebook).run()
+    (plot,) = (cell.outputs[0].data["text/html"] for cell in notebook.cells if cell.id == "plot")
+    shares = re.findall(r'class="data row\d+ col1"[^>]*>([\d.]+)</td>', plot)
+    assert len(shares) == 10 and sum(map(float, shares)) / 10 > 75
+    assert plot.count("linear-gradient") >= 10
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
-def test_notebooks_are_stored_without_outputs(path):
-    cells = nbformat.read(path, as_version=4).cells
-    assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
+def test_notebooks_are_stored_with_the_outputs_of_their_cells(path):
+    """Run tools/pages/run_notebooks.py after a change."""
+    notebook = nbformat.read(path, as_version=4)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    assert notebook.metadata["outputs_of"] == sources_of(notebook)
+    shown = json.dumps([cell.outputs for cell in cells])
+    assert "<polyline" in shown or "linear-gradient" in shown, "a plot"
+    assert str(ROOT) not in shown

@@ -100,6 +100,13 @@ def test_the_pictures_are_what_the_script_draws_and_the_page_shows_them():
 
 
 @pytest.mark.parametrize("picture", flows.FLOWS, ids=lambda picture: picture.name)
+def test_each_path_of_a_picture_fits_into_its_box(picture):
+    """A character of the pictures' font, 11.5 pixels high, is at most 7 pixels wide."""
+    too_long = [room.path for room in picture.rooms.values() if 8 + 7 * len(room.path) > room.width]
+    assert not too_long
+
+
+@pytest.mark.parametrize("picture", flows.FLOWS, ids=lambda picture: picture.name)
 def test_each_room_of_a_picture_exists(picture):
     words = "\n".join(
         "\n".join((room.path, *room.notes)) for frame in picture.frames for room in frame.rooms

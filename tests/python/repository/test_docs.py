@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import docstrings
 from support.places import ROOT
 
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
@@ -23,10 +24,28 @@ def test_the_api_page_is_what_the_sources_say():
 def test_the_api_page_has_every_public_name(module):
     page = (ROOT / "docs/api.md").read_text()
     for name in set(importlib.import_module(module).__all__) - {"__version__"}:
-        found = re.search(
-            rf"^- (class )?`{module}\.{name}\b|^## {module}\.{name}$", page, re.MULTILINE
-        )
-        assert found, name
+        assert re.search(rf"^##+ `?{module}\.{name}`?$", page, re.MULTILINE), name
+
+
+def test_the_api_page_has_whole_docstrings():
+    """So the arguments and what follows the first sentence are on the site."""
+    page = (ROOT / "docs/api.md").read_text()
+    train = page.partition("#### `Cluster.train`\n")[2].partition("\n#### ")[0]
+    assert "**Arguments**" in train
+    for argument in ("decimals", "feed_timeout", "queue"):
+        assert re.search(rf"(?m)^- `{argument}`: \w", train), argument
+    for error in ("NodeFailedError", "ClusterStoppedError"):
+        assert error in page.partition("### `tfos.Cluster`\n")[2].partition("\n#### ")[0]
+
+
+def test_docstrings_become_markdown():
+    text = "Does it\nwell: see :func:`tfos.run`.\n\nArgs:\n    a, b: the\n        ends.\n    c: ``x | y``.\n\nThreads: any."
+    assert docstrings.markdown(text) == [
+        "Does it well: see `tfos.run`.",
+        "**Arguments**",
+        "- `a`, `b`: the ends.\n- `c`: `x \\| y`.",
+        "Threads: any.",
+    ]
 
 
 def test_the_settings_page_is_what_the_settings_say():

@@ -378,7 +378,7 @@ def test_numbers_of_the_readme_are_those_of_the_measurements():
         assert float(text.replace(",", "")) in {round(value, digits) for value in values}, text
 
 
-@pytest.mark.parametrize("chart", ["performance_chart.py", "recovery_chart.py"])
+@pytest.mark.parametrize("chart", ["feed_chart.py", "performance_chart.py", "recovery_chart.py"])
 def test_a_chart_is_drawn_from_the_measurements(chart):
     subprocess.run([sys.executable, ROOT / "tools/pages" / chart, "--check"], check=True)
 

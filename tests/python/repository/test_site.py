@@ -214,12 +214,19 @@ SEARCHES = {
     "spark.tfos.maxLostNodes": {"settings"},
     "max_lost_nodes": {"settings", "training", "reliability"},
     "feed_memory": {"settings"},
+    "freeze": {"diagnosis"},
+    "hang": {"diagnosis"},
     "history server": {"page"},
     "no sign of life": {"diagnosis", "page", "troubleshooting"},
     "stop a cluster": {"operate"},
     "tfos stop": {"operate"},
     "checkpoint": {"checkpoints"},
     "parameter server": {"parameter-servers"},
+    "Ray": {"migration"},
+    "slow": {"diagnosis", "feeding"},
+    "stuck": {"diagnosis"},
+    "tune feeding": {"feeding"},
+    "gpu": {"gpus"},
 }
 
 
@@ -250,8 +257,39 @@ def test_the_search_finds_pages_and_no_code(site):
     assert {place for place in found if place.startswith("source/")} == {
         "source/examples/index.html",
         "source/examples/emr/index.html",
+        "source/examples/notebooks/scoring.ipynb.html",
+        "source/examples/notebooks/training.ipynb.html",
         "source/examples/standalone/index.html",
     }
+
+
+def test_names_of_settings_are_whole_on_a_phone(site):
+    with browser() as driver:
+        driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True},
+        )
+        driver.get((site / "settings.html").as_uri())
+        lines, width = driver.execute_script(
+            "return [[...document.querySelectorAll('td:first-child code')]"
+            ".map(key => key.getClientRects().length), document.documentElement.scrollWidth]"
+        )
+    assert len(lines) > 30 and set(lines) == {1}
+    assert width <= 390, "the table is scrolled, not the page"
+
+
+def test_notebooks_are_shown_with_their_outputs(site):
+    """Not as the JSON that they are stored as: with what cells have printed, and with their curves."""
+    with browser() as driver:
+        driver.get((site / "source/examples/notebooks/training.ipynb.html").as_uri())
+        curves = driver.execute_script(
+            "return [...document.querySelectorAll('.output svg polyline')]"
+            ".map(line => line.getBoundingClientRect().width)"
+        )
+        text = driver.execute_script("return document.querySelector('article').innerText")
+        assert not complaints(driver)
+    assert len(curves) >= 2 and min(curves) > 100
+    assert "of the unseen digits are right" in text and '"cell_type"' not in text
 
 
 def test_the_head_of_a_table_is_shown_if_it_has_words(site):

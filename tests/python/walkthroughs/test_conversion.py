@@ -57,6 +57,13 @@ def test_the_guide_shows_the_programs_as_they_are():
     ] == [line for line in shown if line.startswith(("-", "+"))]
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_the_guide_has_the_programs_of_ray_which_are_short(when):
+    program = (CONVERSION / f"ray_{when}.py").read_text()
+    assert f"```python\n{program}```" in (ROOT / "docs/migration.md").read_text()
+    assert len([line for line in program.splitlines() if line.strip()]) < 25
+
+
 @pytest.mark.parametrize("path", sorted(CONVERSION.glob("*_before.py")), ids=lambda path: path.name)
 def test_what_was_before_is_python_without_tfos(path):
     source = path.read_text()
@@ -64,7 +71,7 @@ def test_what_was_before_is_python_without_tfos(path):
     assert "tfos" not in source
 
 
-@pytest.mark.parametrize("name", ["keras", "horovod", "torch"])
+@pytest.mark.parametrize("name", ["keras", "horovod", "ray", "torch"])
 def test_what_was_converted_trains(spark, run_program, data, tmp_path, name, leftovers):
     import keras
 
