@@ -317,9 +317,22 @@ def seconds_silent(node: dict[str, Any]) -> float:
     return counted(node["metrics"], "seconds_without_answer")
 
 
+def seconds_without_step(node: dict[str, Any]) -> float:
+    """How long a node that was making steps has made none, which is said by the coordinator; 0 as
+    long as that is usual, and once the node has ended."""
+    if node["state"] in FINAL_STATES:
+        return 0
+    return counted(node["metrics"], "seconds_without_step")
+
+
 def _mark(node: dict[str, Any]) -> tuple[Any, ...]:
     """What of a node is told at once when it changes."""
-    return node["state"], node.get("detail"), seconds_silent(node) > 0
+    return (
+        node["state"],
+        node.get("detail"),
+        seconds_silent(node) > 0,
+        seconds_without_step(node) > 0,
+    )
 
 
 def _without_program_rows(node: dict[str, Any]) -> dict[str, Any]:
@@ -339,10 +352,11 @@ def stamped(seconds: float, line: str) -> str:
 
 
 def counts_of_states(nodes: list[dict[str, Any]]) -> list[str]:
-    """``12 nodes: 10 running, 2 done``, and those without a sign of life."""
+    """``12 nodes: 10 running, 2 done``, and those without a sign of life or without steps."""
     states = [node["state"] for node in nodes]
     counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     silent = [describe(node) for node in nodes if seconds_silent(node)]
+    silent += [describe(node) for node in nodes if seconds_without_step(node)]
     several = f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}"
     return [f"{several}: {counts}", *silent[:_MOST_NODES]]
 
@@ -376,6 +390,9 @@ def describe(node: dict[str, Any]) -> str:
     words += [f"{name}={number(metrics[name])}" for name in ("step", "loss") if name in metrics]
     if silent := seconds_silent(node):
         words.append(f"(no sign of life on {node['host']} for {silent:.0f} s)")
+    elif stuck := seconds_without_step(node):
+        minutes, seconds = divmod(int(stuck), 60)
+        words.append(f"(no step for {minutes}:{seconds:02})")
     return " ".join(words)
 
 

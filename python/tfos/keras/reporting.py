@@ -15,48 +15,67 @@ from typing import Any
 from tfos.keras.callback import Callback, add_to_fit
 from tfos.keras.skipping import is_skipping
 
-#: Between two reports of steps; a heartbeat carries the latest.
+#: Between two reports of all numbers; a heartbeat carries the latest.
 _INTERVAL_SECONDS = 0.5
 #: What the logs of a model may not be called, as the names have a meaning of their own.
 _TAKEN = frozenset({"step", "epoch", "epochs", "progress"})
 _MOST_LOGS = 16
 _FIRST_STEP = "first step (tracing)"
+_EVALUATING = "evaluating"
+#: Of an evaluation that is worth a word: those of short epochs are not.
+_LONG_SECONDS = 5.0
 #: Those that calculate leave a text out.
 _UNKNOWN = "unknown"
 
 #: What takes the numbers of a model, and what takes a few words about what it does.
 Report = Callable[[dict[str, Any]], None]
 Say = Callable[[str], None]
+#: What calls a function again and again, in a thread of its own.
+LookAgain = Callable[[Callable[[], None]], None]
 
 
-def prepare(package: Any, report: Report, say: Say) -> None:
+def prepare(
+    package: Any, report: Report, say: Say, look_again: LookAgain = lambda look: None
+) -> None:
     """Has models of ``package`` report from now on."""
     count = Count()
+    look_again(lambda: count.tell_news(report))
 
     def make(model: Any) -> Reporting:
         # A model that has a training function has traced it before.
         traces = getattr(model, "train_function", None) is None
-        return Reporting(report, say if traces else _say_nothing, count)
+        return Reporting(report, say, count, traces=traces)
 
     add_to_fit(package, Reporting, make)
 
 
-def _say_nothing(doing: str) -> None:
-    pass
-
-
 class Count:
-    """Steps of all models of a process. Threads: any."""
+    """Steps of all models of a process. Threads: any; what is told is told one after the other, so
+    that it only grows."""
 
     def __init__(self) -> None:
         self._steps = 0
+        self._told = 0
         self._lock = threading.Lock()
 
-    def add(self, steps: int) -> int:
-        """How many there are then."""
+    def add(self, steps: int) -> None:
         with self._lock:
             self._steps += steps
-            return self._steps
+
+    def tell(self, report: Report, numbers: dict[str, Any]) -> None:
+        """Reports the steps with other numbers."""
+        with self._lock:
+            self._told = self._steps
+            report({"step": self._steps} | numbers)
+
+    def tell_news(self, report: Report) -> None:
+        """Reports the steps that have not been. A model that stands still tells nothing more of
+        its last ones itself."""
+        with self._lock:
+            if self._steps == self._told:
+                return
+            self._told = self._steps
+            report({"step": self._steps})
 
 
 class Reporting(Callback):
@@ -78,12 +97,18 @@ class Reporting(Callback):
     _supports_tf_logs = True
 
     def __init__(
-        self, report: Report, say: Say, count: Count, clock: Callable[[], float] = time.monotonic
+        self,
+        report: Report,
+        say: Say,
+        count: Count,
+        clock: Callable[[], float] = time.monotonic,
+        traces: bool = True,
     ):
         self._report = report
         self._say = say
         self._count = count
         self._clock = clock
+        self._traces = traces
         self._lock = threading.Lock()
         self._epoch = 0
         self._of_epoch = 0  # steps that it has had
@@ -92,13 +117,16 @@ class Reporting(Callback):
         self._begins = False  # with its first epoch
         self._waits_for_first = False
         self._has_trained = False  # on a batch of the epoch
+        self._evaluates_since: float | None = None
+        self._says_evaluating = False
         self.model: Any = None
         self.params: Any = None
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._begins = self._waits_for_first = True
         self._steps = (self.params or {}).get("steps")
-        self._say(_FIRST_STEP)
+        if self._traces:
+            self._say(_FIRST_STEP)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         with self._lock:
@@ -119,7 +147,7 @@ class Reporting(Callback):
             # Keras has zeros for what it has no batch of.
             known = logs if self._has_trained else {}
         self._count.add(taken)
-        if first:
+        if first and self._traces:
             self._say("")
         self._tell(known, now=first_of_epoch)
 
@@ -132,6 +160,25 @@ class Reporting(Callback):
             known = logs if self._has_trained else {}
         self._tell(known, now=True)
 
+    def on_test_begin(self, logs: Any = None) -> None:
+        with self._lock:
+            self._evaluates_since = self._clock()
+
+    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+        with self._lock:
+            begun = self._evaluates_since
+            if begun is None or self._says_evaluating or self._clock() - begun < _LONG_SECONDS:
+                return
+            self._says_evaluating = True
+        self._say(_EVALUATING)
+
+    def on_test_end(self, logs: Any = None) -> None:
+        with self._lock:
+            self._evaluates_since = None
+            said, self._says_evaluating = self._says_evaluating, False
+        if said:
+            self._say("")
+
     def on_train_end(self, logs: Any = None) -> None:
         with self._lock:
             epochs = (self.params or {}).get("epochs") or 0
@@ -143,7 +190,10 @@ class Reporting(Callback):
 
     def end(self, returned: bool) -> None:
         """``fit`` has ended, however it did."""
-        self._say("")
+        with self._lock:
+            says = self._traces or self._says_evaluating
+        if says:
+            self._say("")
 
     def _tell(self, logs: Any, *, now: bool, ended: bool = False) -> None:
         with self._lock:
@@ -158,11 +208,11 @@ class Reporting(Callback):
             if ended:
                 done = 1.0
             # What is left out keeps the value that it had, in a ``fit`` before perhaps.
-            told = {"step": self._count.add(0), "progress": _UNKNOWN if done is None else done}
+            told: dict[str, Any] = {"progress": _UNKNOWN if done is None else done}
             if epochs:
                 told |= {"epoch": min(self._epoch + 1, epochs), "epochs": epochs}
             # Under the lock, so that the latest comes last.
-            self._report(told | _numbers(logs))
+            self._count.tell(self._report, told | _numbers(logs))
 
 
 def _numbers(logs: Any) -> dict[str, float]:

@@ -160,7 +160,7 @@ def _prepare_keras(link: AgentLink, feed: FeedSource | None, package: str) -> No
     from tfos.keras import ended_feed, reporting
 
     try:
-        reporting.prepare(sys.modules[package], link.report_of_keras, link.say)
+        reporting.prepare(sys.modules[package], link.report_of_keras, link.say, link.look_again)
         if feed is not None:
             ended_feed.prepare(sys.modules[package], feed.asked_for_more)
     except Exception as error:  # whatever a module of that name is, its program is worth more

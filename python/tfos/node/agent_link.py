@@ -7,6 +7,7 @@ import logging
 import math
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tfos import _native
@@ -35,6 +36,7 @@ class AgentLink:
         self._state: dict[str, Any] = {}
         self._doing = ""
         self._collectives = collectives.Recent()
+        self._looks: list[Callable[[], None]] = []
         self._lock = threading.Lock()  # of the five above
         threading.Thread(target=self._look_again, name="tfos rates", daemon=True).start()
 
@@ -106,13 +108,19 @@ class AgentLink:
             if self._collectives.look():
                 self._send_metrics()
 
+    def look_again(self, look: Callable[[], None]) -> None:
+        """Has ``look`` called again and again, by a thread that goes on when the program does not.
+        It may report something."""
+        self._looks.append(look)
+
     def _look_again(self) -> None:
         while True:
             time.sleep(_LOOK_SECONDS)
-            try:
-                self.look_at_collectives()
-            except Exception:  # A thread's boundary: its numbers are worth less than the training.
-                logger.debug("could not look at the collective operations", exc_info=True)
+            for look in (self.look_at_collectives, *self._looks):
+                try:
+                    look()
+                except Exception:  # A thread's boundary: numbers are worth less than the training.
+                    logger.debug("could not look at what there is to report", exc_info=True)
 
     def metrics(self) -> dict[str, Any]:
         """What this node reports, its feed's and the program's, as it is now."""

@@ -110,6 +110,11 @@ std::string NodeReport::Doing() const {
 
 Metrics NodeReport::AllMetrics() const {
   Metrics metrics = metrics_;
+  if (silence_ >= kSilenceToTell) {
+    for (const KnownMetric& known : kKnownMetrics) {
+      if (known.while_it_answers) metrics.erase(std::string(known.name));
+    }
+  }
   if (tells_silence_) {
     metrics[kSilenceMetric] =
         std::int64_t{std::chrono::floor<std::chrono::seconds>(silence_).count()};

@@ -12,6 +12,8 @@
   const FONT = "11px system-ui, sans-serif";
   const MARK = 16;  // What uPlot draws between an axis and its labels, and a little room.
 
+  const perSecond = (v) => (known(v) ? `${tfos.number(v)}/s` : "");
+
   const pen = document.createElement("canvas").getContext("2d");
   /** How wide labels of an axis are. */
   function widest(labels) {
@@ -22,7 +24,7 @@
   // What is measured of every cluster. `level`: the axis need not begin at zero. `of`: which curve stands for all nodes; of many, it is the mean
   // in any case, as the curve of one node would vanish below the sum.
   const COMMON = [
-    {id: "rows", title: "Rows read", of: "sum", unit: (v) => `${tfos.number(v)}/s`},
+    {id: "rows", title: "Rows read", of: "sum", unit: perSecond},
     {
       id: "waits", title: "Waiting", unit: tfos.percent, most: 1,
       lines: [
@@ -31,7 +33,7 @@
       ],
     },
     {id: "feed_queued_bytes", title: "Rows waiting in nodes", of: "sum", level: true, unit: tfos.bytes},
-    {id: "step", title: "Steps", of: "mean", unit: (v) => `${tfos.number(v)}/s`},
+    {id: "step", title: "Steps", of: "mean", unit: perSecond},
     {id: "share_in_collectives", title: "Time in collective operations", of: "mean", unit: tfos.percent, most: 1},
     {id: "share_waiting_for_nodes", title: "Time waiting for other nodes", of: "mean", unit: tfos.percent, most: 1},
     {id: "collective_bytes_per_second", title: "Bytes of collective operations", of: "sum", unit: (v) => (known(v) ? `${tfos.bytes(v)}/s` : "")},
@@ -40,8 +42,8 @@
     {id: "gpu_utilization", title: "GPU utilization", of: "mean", unit: tfos.percent, most: 1},
     {id: "gpu_memory_bytes", title: "GPU memory in use", of: "mean", level: true, unit: tfos.bytes},
     {id: "seconds_without_answer", title: "No sign of life", of: "mean", names: true, unit: (v) => (known(v) ? `${tfos.number(v)} s` : "")},
-    {id: "parameter_pushes", title: "Pushes to parameter servers", of: "sum", unit: (v) => `${tfos.number(v)}/s`},
-    {id: "parameter_bytes_received", title: "Bytes to parameter servers", of: "sum", unit: (v) => `${tfos.bytes(v)}/s`},
+    {id: "parameter_pushes", title: "Pushes to parameter servers", of: "sum", unit: perSecond},
+    {id: "parameter_bytes_received", title: "Bytes to parameter servers", of: "sum", unit: (v) => (known(v) ? `${tfos.bytes(v)}/s` : "")},
   ];
 
   /** What charts to show for these series: the program's own numbers first, above all its loss.
@@ -51,7 +53,7 @@
       (/loss/.test(b) - /loss/.test(a)) || (/^loss$/.test(b) - /^loss$/.test(a)) || (a < b ? -1 : 1));
     const ofProgram = own.map((name) => ({
       id: name, title: name, of: "mean", level: series[name].kind !== "rate",
-      unit: series[name].kind === "rate" ? (v) => `${tfos.number(v)}/s` : tfos.number,
+      unit: series[name].kind === "rate" ? perSecond : tfos.number,
     }));
     // A loss that was no number from the first sample on has no curve, and is what matters most.
     if (diverged && !series.loss) ofProgram.unshift({id: "loss", title: "loss", of: "mean", level: true, unit: tfos.number});
@@ -115,6 +117,7 @@
       this.good = nodes.filter((node) => !tfos.badLoss(node) && known(node.metrics.loss)).length;
       this.box.classList.toggle("bad", Boolean(this.bad));
       const lines = this.lines(times, series, picked, nodes.length);
+      this.times = times;
       this.those = this.plan.names ? nodes.filter((node) => !tfos.hasEnded(node) && node.metrics[this.plan.id] > 0) : [];
       this.over = over;
       const shape = JSON.stringify(lines.map((line) => [line.label, line.color]));
@@ -173,10 +176,11 @@
      *  have ended, that is the last one that any of them has reported for. */
     read(at) {
       const value = (line) => (known(at) ? line.values[at] : this.over ? last(line.values) : line.values.at(-1));
+      const time = known(at) ? `${tfos.clock(new Date(1000 * this.times[at]))}  ` : "";
       let text;
       if (this.plan.lines) {
         text = this.drawn.map((line) => `${line.label} ${this.plan.unit(value(line))}`).join(", ");
-        this.readout.replaceChildren(...this.drawn.map((line) => {
+        this.readout.replaceChildren(time, ...this.drawn.map((line) => {
           const dot = element("span", {class: "dot"});
           dot.style.background = `var(${line.color})`;
           return element("span", {class: "part"}, dot, `${line.label} ${this.plan.unit(value(line))}`);
@@ -191,7 +195,7 @@
         // It is of no moment that the nodes that have diverged are at.
         if (!known(at) && this.bad) text = text ? `${this.bad}; ${this.good ? "the others" : "last number"} ${text}` : this.bad;
         if (this.total) text = `all ${this.plan.unit(value({values: this.total}))}, each ${text}`;
-        this.readout.textContent = text;
+        this.readout.textContent = time + text;
       }
       if (!known(at)) this.box.setAttribute("aria-label", `${this.plan.title}: ${text}`);
     }

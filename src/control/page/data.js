@@ -178,6 +178,9 @@ const tfos = {};
   /** Whether the process of a node does not answer. */
   tfos.isSilent = (node) => !tfos.hasEnded(node) && node.metrics.seconds_without_answer > 0;
 
+  /** Whether a node that was making steps makes none any more, and nothing explains it. */
+  tfos.isStuck = (node) => !tfos.hasEnded(node) && node.metrics.seconds_without_step > 0;
+
   /** `text` without the message of the failure at its end, which the page has above. */
   tfos.withoutMessage = (text, failure) => {
     const at = failure?.message && text ? text.indexOf(`: ${failure.message.slice(0, 80)}`) : -1;

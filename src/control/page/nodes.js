@@ -22,7 +22,7 @@
    *  that trains with the last of its rows, which may be most of the training. */
   function stateStyle(node) {
     if (tfos.badLoss(node)) return "diverged";
-    if (tfos.isSilent(node)) return "silent";
+    if (tfos.isSilent(node) || tfos.isStuck(node)) return "silent";
     return node.state === "draining" && !node.detail?.startsWith("stopping") ? "running" : node.state;
   }
 
@@ -79,7 +79,7 @@
     return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
   }
 
-  /** parts: the elements `table`, `scroller`, `filter`, `shown`, `legend`, `details` and the buttons
+  /** parts: the elements `section`, `table`, `scroller`, `filter`, `shown`, `noMatch`, `legend`, `details` and the buttons
    *  `views`. `onPicked` is called when other nodes are to have curves. */
   tfos.Nodes = class {
     constructor(parts, onPicked) {
@@ -94,6 +94,11 @@
       this.focused = 0;
       this.scroller.addEventListener("scroll", () => requestAnimationFrame(() => this.draw()));
       this.filter.addEventListener("input", () => this.arrange());
+      this.filter.addEventListener("keydown", (event) => this.onFilterKey(event));
+      this.section.addEventListener("keydown", (event) => this.onOuterKey(event));
+      document.addEventListener("keydown", (event) => {
+        if (event.target === document.body) this.onOuterKey(event);
+      });
       for (const button of this.views) {
         button.addEventListener("click", () => {
           this.view = button.dataset.view;
@@ -137,6 +142,7 @@
       this.rows = this.nodes.filter((node) => !wanted ||
           `${tfos.nodeName(node)} ${node.host || ""} ${stateText(node)}`.toLowerCase().includes(wanted));
       this.rows.sort((a, b) => sign * compare(by.value(a), by.value(b)) || a.node_id - b.node_id);
+      this.noMatch.hidden = !wanted || this.rows.length > 0;
       this.shown.textContent = wanted ? `${this.rows.length} of ${this.nodes.length}` : "";
       this.drawHead(columns, by);
       this.draw();
@@ -219,6 +225,29 @@
         return element("td", {class: this.classOf(column)}, values.length ? text : "");
       });
       this.table.append(element("tfoot", {}, element("tr", {}, ...cells)));
+    }
+
+    /** Enter and the arrows lead from the filter to the nodes that it has left. */
+    onFilterKey(event) {
+      if (event.key === "Escape") {
+        event.preventDefault();
+        this.filter.value = "";
+        this.arrange();
+        this.filter.blur();
+      } else if (event.key === "ArrowDown" || event.key === "Enter") {
+        event.preventDefault();
+        this.focus(0);
+      }
+    }
+
+    /** Where nothing has the focus, or the nodes as a whole, arrow down and Enter lead to the row that had it
+     *  last. */
+    onOuterKey(event) {
+      const isOuter = [document.body, this.section, this.scroller].includes(event.target);
+      if (!isOuter || !["ArrowDown", "Enter"].includes(event.key) || this.rows.length === 0) return;
+      event.preventDefault();
+      this.focus(Math.min(this.focused, this.rows.length - 1));
+      this.scroller.scrollIntoView({block: "nearest"});
     }
 
     onKey(event) {

@@ -5,14 +5,17 @@
   const {element, known, number} = tfos;
   const byId = (id) => document.getElementById(id);
   const MOST_EVENTS_SHOWN = 500;
+  const SMALL_WAIT = 0.1;  // Of the time.
   const [LEAST_TILE, TILE_GAP] = [150, 8];
+
+  const TOO_LATE = "The coordinator does not answer any more, so there is no report to save. Run `tfos report` while a cluster runs, or call `cluster.report` after its end.";
 
   let live = null;
   let latest = null;
   let panel = null;  // A report has no coordinator to ask.
 
   const nodes = new tfos.Nodes({
-    table: byId("table"), scroller: byId("scroller"), filter: byId("filter"), shown: byId("shown"),
+    section: byId("nodes"), noMatch: byId("no-match"), table: byId("table"), scroller: byId("scroller"), filter: byId("filter"), shown: byId("shown"),
     legend: byId("legend"), details: byId("details"), views: [...document.querySelectorAll("[data-view]")],
   }, () => {
     drawCharts();
@@ -27,7 +30,7 @@
   /** What each node's counters grow by in a second, as the coordinator has measured it. */
   function addRates(status) {
     for (const node of status.nodes) {
-      const rates = tfos.hasEnded(node) ? {} : status.rates?.[String(node.node_id)] || {};
+      const rates = tfos.hasEnded(node) || tfos.isSilent(node) ? {} : status.rates?.[String(node.node_id)] || {};
       node.rate = node.feed ? rates.rows : undefined;
       node.data = node.feed ? rates.feed_bytes : undefined;
       // A heartbeat that comes late brings the waits of a longer time.
@@ -54,6 +57,7 @@
     if (only("registered", "starting")) return ["starting programs", "registered"];
     if (diverged) return ["running, diverged", "diverged"];
     if (status.progress?.silent) return ["running, no sign of life", "silent"];
+    if (status.progress?.stuck) return ["running, no step", "silent"];
     // Nodes have their last rows, with which some train for long.
     const isLeft = known(status.progress?.done) && status.progress.done < 1;
     if (!isLeft && only("draining", "done", "lost", "stopped")) return ["finishing", "running"];
@@ -87,6 +91,22 @@
     byId("training-text").textContent = progress?.text || "";
     byId("training-done").hidden = !known(progress?.done);
     if (known(progress?.done)) byId("training-done").value = progress.done;
+  }
+
+  /** Where neither side of the feed waits, the time goes into the programs: says what looks there. */
+  function drawAdvice(status) {
+    const progress = status.progress || {};
+    const fed = status.nodes.filter((node) => node.state === "running" && known(node.waits));
+    const isBusy = fed.length > 0 && known(progress.steps_per_second) && progress.steps_per_second > 0 &&
+        !progress.silent && !progress.stuck && !progress.bad_loss && !progress.nodes &&
+        fed.every((node) => node.waits < SMALL_WAIT && (node.feederWaits || 0) < SMALL_WAIT);
+    byId("advice").hidden = !live || !isBusy;
+    if (!isBusy) return;
+    // The one that the others wait for says most.
+    const waits = (node) => node.metrics.share_waiting_for_nodes || 0;
+    const node = fed.reduce((least, other) => (waits(other) < waits(least) ? other : least));
+    byId("advice").replaceChildren("The nodes are busy with their own program: ",
+        element("code", {}, `tfos profile ${tfos.nodeName(node)}`), " says with what.");
   }
 
   function drawFailure(failure) {
@@ -200,6 +220,7 @@
     byId("content").hidden = false;
     drawHeader(status, past);
     drawTraining(status.progress);
+    drawAdvice(status);
     drawFailure(status.failure);
     drawTiles(status, past);
     nodes.show(status.nodes, past.activity.unit || "rows");
@@ -230,8 +251,9 @@
     const why = error instanceof TypeError || error instanceof SyntaxError ? tfos.GONE : error.message;
     const ended = latest && (latest.status.failure || latest.status.nodes.every(tfos.hasEnded));
     if (latest && !ended) drawState("unknown", "unknown", latest.status.cluster_id);
+    offerReport(false);
     say(latest
-      ? `${ended ? "The cluster has ended, and" : "At"} ${ended ? "" : `${tfos.clock(new Date())}, `}${why}${ended ? " any more" : ""}. This is what was known last.`
+      ? `${ended ? "The cluster has ended, and" : "At"} ${ended ? "" : `${tfos.clock(new Date())}, `}${why}${ended ? " any more" : ""}. This is what was known last.${ended ? " To save a report, run \`tfos report\` before the end, or call \`cluster.report\` in the driver program." : ""}`
       : `No data: ${why}. Has the cluster ended, or can this host not reach it?`);
   }
 
@@ -246,6 +268,12 @@
     }
   }
 
+  /** A report is the coordinator's work, and it ends with the cluster. */
+  function offerReport(isThere) {
+    byId("save").disabled = !isThere;
+    byId("save").title = isThere ? "" : TOO_LATE;
+  }
+
   async function saveReport() {
     try {
       const html = await (await live.get("v1/report")).blob();
@@ -253,7 +281,7 @@
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 60000);
     } catch (error) {
-      say(`The report could not be fetched: ${error.message}`);
+      say(error instanceof TypeError ? TOO_LATE : `The report could not be fetched: ${error.message}`);
     }
   }
 
@@ -277,6 +305,7 @@
   } else {
     live = new tfos.Live((status, past) => {
       say("");
+      offerReport(true);
       draw(status, past);
       const wanted = nodes.picked;
       if (String(live.nodes) !== String(wanted)) {

@@ -194,8 +194,8 @@
         if (asked.signal.aborted) return;
         this.stackTitle.textContent = `Stacks at ${tfos.clock(new Date())}`;
         this.stack.textContent = text;
-        this.stack.scrollTop = 0;
         this.stackTitle.hidden = this.stack.hidden = false;
+        this.stack.scrollTop = this.stack.scrollHeight;  // The latest call comes last.
       } catch (error) {
         if (asked.signal.aborted) return;
         ({words} = refusal(error));  // Earlier stacks stay, with their time.

@@ -5,34 +5,51 @@
 (() => {
   const {element} = tfos;
   const PHASES = {  // By the class of page.css, what the key below the bars says.
-    "phase-start": "starts", "phase-first": "first step", "phase-train": "trains", "phase-driver": "driver",
-    "phase-warn": "no sign of life", "phase-bad": "failed, lost or diverged", "phase-end": "ended",
+    "phase-start": "starts", "phase-import": "imports TensorFlow", "phase-wait": "waits for the first rows",
+    "phase-first": "first step", "phase-train": "trains", "phase-driver": "driver",
+    "phase-warn": "no sign of life, or no step", "phase-bad": "failed, lost or diverged", "phase-end": "ended",
   };
   const STYLES = {
-    driver: "phase-driver", running: "phase-train", draining: "phase-train", silent: "phase-warn",
+    driver: "phase-driver", running: "phase-train", draining: "phase-train", silent: "phase-warn", stuck: "phase-warn",
     failed: "phase-bad", lost: "phase-bad", diverged: "phase-bad", done: "phase-end", stopped: "phase-end",
   };
-  const FIRST = /^(first step|waiting for the first rows)/;
+  // What a node says before it trains, in the states in which others train.
+  const BEGINNINGS = [
+    [/^importing/, "phase-import"], [/^waiting for the first rows/, "phase-wait"], [/^first step/, "phase-first"],
+    [/^no row read yet/, "phase-start"],
+  ];
+  const trains = (state) => state === "running" || state === "draining";
 
-  function styleOf(state, text) {
-    return state === "running" && FIRST.test(text) ? "phase-first" : STYLES[state] || "phase-start";
+  /** The styles of a row's phases. A program that says nothing before its first step builds its model. */
+  function stylesOf(phases) {
+    const styles = phases.map(([, state, text]) =>
+      (/^importing TensorFlow/.test(text) || trains(state) ? BEGINNINGS.find(([words]) => words.test(text))?.[1] : undefined) ||
+      STYLES[state] || "phase-start");
+    let before = false;  // A first step.
+    for (let at = phases.length - 1; at >= 0; at -= 1) {
+      if (!trains(phases[at][1])) before = before && phases[at][1] === "starting";
+      else if (styles[at] !== "phase-train") before = true;
+      else if (before && !styles.slice(0, at).includes("phase-first")) styles[at] = "phase-start";
+    }
+    return styles;
   }
 
   const wordsOf = (state, text) => (state === "driver" ? text : text ? `${state}: ${text}` : state);
 
   /** The phases of one row between two times, each with its end. */
   function within(phases, from, to) {
+    const styles = stylesOf(phases);
     return phases
-      .map(([begin, state, text], at) => ({begin: Math.max(begin, from), end: Math.min(phases[at + 1]?.[0] ?? to, to), state, text}))
+      .map(([begin, state, text], at) => ({begin: Math.max(begin, from), end: Math.min(phases[at + 1]?.[0] ?? to, to), state, text, style: styles[at]}))
       .filter((phase) => phase.end > phase.begin);
   }
 
   function row(name, phases, from, to) {
     const bars = element("div", {class: "phases"});
     const told = [];
-    for (const {begin, end, state, text} of within(phases, from, to)) {
+    for (const {begin, end, state, text, style} of within(phases, from, to)) {
       const words = `${wordsOf(state, text)}, ${tfos.duration(end - begin)} from ${tfos.duration(begin)}`;
-      const bar = element("span", {class: `phase ${styleOf(state, text)}`, title: words});
+      const bar = element("span", {class: `phase ${style}`, title: words});
       bar.style.left = `${100 * (begin - from) / (to - from)}%`;
       bar.style.width = `${100 * (end - begin) / (to - from)}%`;
       bars.append(bar);
@@ -55,7 +72,7 @@
     }
     const rows = [["driver", all["-1"] || []], ...shown.map((node) => [tfos.nodeName(node), all[String(node.node_id)]])];
     const made = rows.map(([name, phases]) => row(name, phases, from, to));
-    const used = new Set(rows.flatMap(([, phases]) => within(phases, from, to)).map(({state, text}) => styleOf(state, text)));
+    const used = new Set(rows.flatMap(([, phases]) => within(phases, from, to)).map(({style}) => style));
     const key = element("p", {class: "phases-key quiet"},
         ...Object.keys(PHASES).filter((style) => used.has(style)).map((style) => element("span", {}, element("i", {class: `phase ${style}`, "aria-hidden": "true"}), PHASES[style])));
     const times = element("div", {class: "phases-row quiet", "aria-hidden": "true"}, element("span", {class: "phases-name"}),

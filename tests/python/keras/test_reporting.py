@@ -154,3 +154,35 @@ def test_reports_have_a_distance_and_steps_are_counted_between_them(sink):
     assert sink.of("step") == [0, 5, *range(15, 100, 10)]
     assert sink.of("progress")[:3] == [0.0, 0.05, 0.15]
     assert "text" not in sink.reports[1] and sink.reports[1]["loss"] == 1.0
+
+
+def test_steps_that_were_too_fast_to_tell_are_told_by_a_look(package, sink, monkeypatch):
+    """As a callback that hangs leaves them."""
+    looks = []
+    trainer = next(kind for kind in package.Model.__mro__ if "fit" in vars(kind))
+    monkeypatch.setattr(trainer, "fit", trainer.fit.__wrapped__)
+    monkeypatch.setattr(reporting, "_INTERVAL_SECONDS", 3600.0)
+    reporting.prepare(package, sink.reports.append, sink.said.append, looks.append)
+
+    class Looking(package.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            told.append(sink.reports[-1]["step"])
+            looks[0]()
+            told.append(sink.reports[-1]["step"])
+            looks[0]()
+            told.append(len(sink.reports))
+
+    told = []
+    model_of(package).fit(*ROWS, batch_size=1, callbacks=[Looking()], verbose=0)
+    assert told == [1, 12, 3], "of the beginning, the first step, and the look"
+
+
+def test_an_evaluation_that_takes_long_says_so(package, sink, monkeypatch):
+    model = model_of(package)
+    some = {"validation_data": ROWS, "validation_batch_size": 4, "verbose": 0}
+    model.fit(*ROWS, **some)
+    assert "evaluating" not in sink.said, "a short one is worth no word"
+    monkeypatch.setattr(reporting, "_LONG_SECONDS", 0.0)
+    sink.said.clear()
+    model.fit(*ROWS, epochs=2, **some)
+    assert sink.said == ["evaluating", "", "evaluating", ""]

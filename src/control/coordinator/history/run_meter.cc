@@ -21,21 +21,10 @@ namespace {
 
 using Nodes = std::vector<NodeView>;
 
-std::optional<double> NumberOf(const NodeView& node, const char* name) {
-  const auto found = node.metrics->find(name);
-  if (found == node.metrics->end()) return std::nullopt;
-  std::optional<double> number;
-  if (const auto* real = std::get_if<double>(&found->second)) number = *real;
-  if (const auto* whole = std::get_if<std::int64_t>(&found->second)) {
-    number = static_cast<double>(*whole);
-  }
-  return number.has_value() && std::isfinite(*number) ? number : std::nullopt;
-}
-
 std::vector<double> NumbersOf(const Nodes& nodes, const char* name) {
   std::vector<double> numbers;
   for (const NodeView& node : nodes) {
-    if (const auto number = NumberOf(node, name)) numbers.push_back(*number);
+    if (const auto number = NumberOf(*node.metrics, name)) numbers.push_back(*number);
   }
   return numbers;
 }
@@ -96,6 +85,11 @@ Nodes Telling(const Nodes& training) {
   return training;
 }
 
+bool StandsStill(const NodeView& node) {
+  return SecondsSilent(*node.info, *node.metrics) > 0 ||
+         SecondsWithoutStep(*node.info, *node.metrics) > 0;
+}
+
 /// What most of the nodes do that do not train: "importing TensorFlow", or "2 of 3 nodes: ...".
 std::string DoingAmong(const Nodes& nodes) {
   std::map<std::string, std::size_t> count;
@@ -130,9 +124,8 @@ std::string BadLossAmong(const Nodes& nodes) {
 
 std::string WhoWaits(const Nodes& telling, const History& history, const Activity& activity) {
   // What one that stands still holds up says nothing about the others, nor about Spark.
-  const bool stands_still = std::ranges::any_of(
-      telling, [](const NodeView& node) { return SecondsSilent(*node.info, *node.metrics) > 0; });
-  if (stands_still || !activity.doing.starts_with("feeding")) return "";
+  if (std::ranges::any_of(telling, StandsStill) || !activity.doing.starts_with("feeding"))
+    return "";
   const auto mostly = [&](const char* name) {
     return Mean(RatesOf(telling, history, name)).value_or(0) >= RunMeter::kMostly;
   };
@@ -169,9 +162,9 @@ RunMeter::Share RunMeter::ShareFed(const Nodes& training, const Activity& activi
   if (activity.items_planned <= 0) return {};
   double begun = -static_cast<double>(activity.items_before);
   for (const NodeView& node : training) {
-    begun += NumberOf(node, KnownName("items_delivered")).value_or(0) -
-             NumberOf(node, KnownName("items_unread")).value_or(0) +
-             NumberOf(node, KnownName("items_replayed")).value_or(0);
+    begun += NumberOf(*node.metrics, KnownName("items_delivered")).value_or(0) -
+             NumberOf(*node.metrics, KnownName("items_unread")).value_or(0) +
+             NumberOf(*node.metrics, KnownName("items_replayed")).value_or(0);
   }
   return {Source::kItems, begun / static_cast<double>(activity.items_planned)};
 }
@@ -219,8 +212,11 @@ RunProgress RunMeter::Read(const Nodes& nodes, const History& history,
     progress.waits = WhoWaits(fed, history, activity);
     progress.nodes = DoingAmong(telling);
     progress.silent = SilenceAmong(nodes);
-    // The end of a training that has diverged is worth no waiting.
-    const auto left = progress.bad_loss.empty() ? share_.Left() : std::nullopt;
+    progress.stuck = StuckAmong(nodes);
+    // Nobody knows the end of a training that stands still, and that of one that has diverged is
+    // worth no waiting.
+    const bool has_end = progress.bad_loss.empty() && std::ranges::none_of(nodes, StandsStill);
+    const auto left = has_end ? share_.Left() : std::nullopt;
     if (left.has_value() && progress.done.value_or(1) < 1) progress.left_seconds = left->count();
   }
   progress.text = ProgressText(progress);

@@ -75,6 +75,11 @@ TEST_F(RunMeterTest, TheOneThatIsBehindSaysHowFarAllAre) {
   const RunProgress progress = Look(seconds(0));
   ASSERT_TRUE(progress.left_seconds.has_value());
   EXPECT_NEAR(*progress.left_seconds, 58, 1);
+  for (const char* const wrong : {"seconds_without_answer", "seconds_without_step"}) {
+    metrics_[1][wrong] = std::int64_t{70};
+    EXPECT_FALSE(Look(seconds(0)).left_seconds.has_value()) << wrong;
+    metrics_[1].erase(wrong);
+  }
   metrics_[1]["loss"] = std::string("nan");
   EXPECT_FALSE(Look(seconds(0)).left_seconds.has_value()) << "what is left is worth nothing";
   metrics_[1].erase("loss");

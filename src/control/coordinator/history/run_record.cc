@@ -121,7 +121,8 @@ void RunRecord::Take(const CoordinatorEvent& event, Clock::TimePoint now) {
     const NodeInfo& node = changed->node;
     events_.AddState(Since(now), node);
     // Between two measurements. What is wrong with a node lasts until it is measured again.
-    const bool wrong = diverged_.contains(node.node_id) || silent_.contains(node.node_id);
+    const bool wrong = diverged_.contains(node.node_id) || silent_.contains(node.node_id) ||
+                       stuck_.contains(node.node_id);
     if (!wrong || IsFinal(node.state)) NotePhase(node, NodeStateName(node.state), node.detail, now);
     if (IsFinal(changed->node.state)) history_.EndNode(changed->node.node_id);
     if (changed->node.state == NodeState::kRegistered) history_.BeginNode(changed->node.node_id);
@@ -152,6 +153,7 @@ void RunRecord::Measure(const std::vector<NodeView>& nodes, Clock::TimePoint now
   progress_ = meter_.Measure(nodes, history_, activity_, Since(now));
   NoteBadLosses(nodes, now);
   NoteSilences(nodes, now);
+  NoteStuck(nodes, now);
   NotePhases(nodes, now);
 }
 
@@ -178,11 +180,26 @@ void RunRecord::NoteSilences(const std::vector<NodeView>& nodes, Clock::TimePoin
   }
 }
 
+void RunRecord::NoteStuck(const std::vector<NodeView>& nodes, Clock::TimePoint now) {
+  for (const NodeView& node : nodes) {
+    const int id = node.info->node_id;
+    const double seconds = SecondsWithoutStep(*node.info, *node.metrics);
+    if (seconds > 0) {
+      if (stuck_.insert(id).second) {
+        events_.AddOfNode(Since(now), id, fmt::format("no step for {:.0f} s", seconds));
+      }
+    } else if (stuck_.erase(id) > 0 && !IsFinal(node.info->state) && !silent_.contains(id)) {
+      events_.AddOfNode(Since(now), id, "goes on");
+    }
+  }
+}
+
 void RunRecord::NotePhases(const std::vector<NodeView>& nodes, Clock::TimePoint now) {
   for (const NodeView& node : nodes) {
     const int id = node.info->node_id;
     std::string_view state = NodeStateName(node.info->state);
     if (!IsFinal(node.info->state) && diverged_.contains(id)) state = "diverged";
+    if (stuck_.contains(id)) state = "stuck";
     if (silent_.contains(id)) state = "silent";
     NotePhase(*node.info, state, DoingOf(*node.info, *node.metrics), now);
   }

@@ -81,7 +81,9 @@ class RunRecord {
   /// Says once of each node when its process gives no sign of life any more, and when it does
   /// again.
   void NoteSilences(const std::vector<NodeView>& nodes, Clock::TimePoint now);
-  /// After the losses and silences.
+  /// Says once of each node when it makes no steps any more, and when it does again.
+  void NoteStuck(const std::vector<NodeView>& nodes, Clock::TimePoint now);
+  /// After all of these.
   void NotePhases(const std::vector<NodeView>& nodes, Clock::TimePoint now);
   void NotePhase(const NodeInfo& node, std::string_view state, std::string_view doing,
                  Clock::TimePoint now);
@@ -102,6 +104,7 @@ class RunRecord {
   /// Since when the loss of a node isn't a finite number.
   std::map<int, std::chrono::milliseconds> diverged_;
   std::set<int> silent_;
+  std::set<int> stuck_;  // those that make no steps any more
 };
 
 }  // namespace tfos::control

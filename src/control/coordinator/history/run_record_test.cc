@@ -12,6 +12,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 TEST(HistoryQueryTest, HasDefaults) {
@@ -138,6 +139,27 @@ TEST(RunRecordTest, PhasesSayWhatIsWrongWithANodeUntilItIsMeasuredAgain) {
             json::parse(R"([[0,"starting","importing the program"],[1000,"running",""],
                             [1000,"diverged",""],[2000,"draining","no more rows"],
                             [3000,"silent","no more rows"],[4000,"failed",""]])"));
+}
+
+TEST(RunRecordTest, ANodeThatMakesNoStepsAnyMoreIsOneEventAndAPhase) {
+  ManualClock clock;
+  RunRecord record("c", 1, milliseconds(1000), clock.Now());
+  NodeInfo node;
+  node.node_id = 0;
+  node.job_name = "worker";
+  node.state = NodeState::kRunning;
+  for (const std::int64_t seconds : {0, 30, 31, 70, 0}) {
+    Metrics metrics;
+    if (seconds > 0) metrics["seconds_without_step"] = seconds;
+    record.Measure({{&node, &metrics}}, clock.Now());
+    clock.Advance(milliseconds(1000));
+  }
+  const json told = json::parse(record.Json({}, clock.Now()));
+  EXPECT_EQ(told["phases"]["0"],
+            json::parse(R"([[0,"running",""],[1000,"stuck",""],[4000,"running",""]])"));
+  ASSERT_EQ(told["events"].size(), 2U);
+  EXPECT_THAT(told["events"][0]["text"].get<std::string>(), EndsWith("no step for 30 s"));
+  EXPECT_THAT(told["events"][1]["text"].get<std::string>(), EndsWith("goes on"));
 }
 
 TEST(RunRecordTest, OfManyNodesThePhasesAreThoseOfTheChosen) {

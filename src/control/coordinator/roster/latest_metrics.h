@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,6 +41,17 @@ class LatestMetrics {
       }
       changed_ = true;
     }
+  }
+
+  /// What the coordinator itself knows of the node; nothing takes it back.
+  void Set(const char* name, std::optional<MetricValue> value) {
+    if (!value.has_value()) {
+      changed_ = values_.erase(name) > 0 || changed_;
+      return;
+    }
+    MetricValue& known = values_[name];
+    changed_ = changed_ || known != *value;
+    known = *std::move(value);
   }
 
   /// Forgets all when a node comes again: what its last process said is not true of this one.

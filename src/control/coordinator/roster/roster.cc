@@ -1,10 +1,14 @@
 #include "control/coordinator/roster/roster.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "base/format.h"
 #include "control/coordinator/roster/node_words.h"
+#include "control/messages/parts/metric_names.h"
+#include "control/messages/progress/silence.h"
 
 namespace tfos::control {
 namespace {
@@ -60,6 +64,7 @@ Result<Effects> Roster::Register(const control::Register& message, TimePoint now
   node->info.tensorboard.reset();
   node->info.feed.reset();
   node->metrics.Clear();
+  node->steps = StepWatch();
   node->told_to_stop = node->feed_ended = false;
   node->came_late = late;
   node->loss.reset();
@@ -133,8 +138,26 @@ Effects Roster::RecordHeartbeat(int node_id, const Heartbeat& heartbeat, TimePoi
   if (Node* node = Find(node_id); node != nullptr) {
     node->heard = now;
     node->metrics.Merge(heartbeat.metrics);
+    node->steps.Take(node->metrics.values(), HasReasonForNoStep(*node), now);
+    std::optional<MetricValue> stuck;
+    if (const auto time = node->steps.without_step(); time.count() > 0) {
+      stuck = std::int64_t{time.count()};
+    }
+    node->metrics.Set(KnownName("seconds_without_step"), std::move(stuck));
   }
   return {};
+}
+
+bool Roster::HasReasonForNoStep(const Node& node) {
+  const Metrics& metrics = node.metrics.values();
+  const NodeState state = node.info.state;
+  if (state != NodeState::kRunning && state != NodeState::kDraining) return true;
+  // A word of the node itself, such as "evaluating".
+  if (node.info.detail != node.detail_of_state) return true;
+  if (SecondsSilent(node.info, metrics) > 0) return true;
+  // What has all its rows may have trained with them, and export its model.
+  const std::optional<double> done = NumberOf(metrics, KnownName("progress"));
+  return done.has_value() ? *done >= 1 : state == NodeState::kDraining;
 }
 
 Effects Roster::RecordSteps(int node_id, const StepReport& report, TimePoint now) {

@@ -15,6 +15,7 @@
 #include "control/coordinator/roster/node_transitions.h"
 #include "control/coordinator/roster/offices/generation_office.h"
 #include "control/coordinator/roster/offices/step_ticket_office.h"
+#include "control/coordinator/roster/offices/step_watch.h"
 #include "control/coordinator/roster/roles.h"
 #include "control/messages/agent_messages.h"
 #include "control/messages/driver_messages.h"
@@ -155,6 +156,7 @@ class Roster {
     std::string detail_of_state;
     TimePoint heard;  // the last sign of life
     LatestMetrics metrics;
+    StepWatch steps;
     int losses = 0;
     bool came_late = false;       // the cluster had formed before
     std::optional<Failure> loss;  // of one that is to come again, and has not
@@ -162,6 +164,8 @@ class Roster {
   };
 
   Node* Find(int node_id);
+  /// Whether it is known why the node makes no steps.
+  static bool HasReasonForNoStep(const Node& node);
   /// `command` for each node that takes rows.
   Effects TellFed(const AgentCommand& command) const;
   NodeInfo Info(const Node& node, TimePoint now) const;

@@ -277,6 +277,28 @@ TEST_F(RosterTest, ANodeThatGivesNoSignOfLifeHasNoRatesOfItsOwn) {
   EXPECT_EQ(take(trains), trains);
 }
 
+TEST_F(RosterTest, ANodeThatMakesNoStepsAnyMoreIsNamedUnlessItsWordsExplainIt) {
+  Form();
+  roster_.SetState(1, State(kRunning), clock_.Now());
+  std::int64_t step = 0;
+  const auto beat = [&](int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      clock_.Advance(milliseconds(1000));
+      roster_.RecordHeartbeat(1, {.metrics = {{"step", step}}}, clock_.Now());
+    }
+    return roster_.Snapshot(clock_.Now()).nodes[1].detail;
+  };
+  for (step = 1; step < 5; ++step) EXPECT_EQ(beat(1), "");
+  beat(1);
+  EXPECT_EQ(beat(29), "");
+  EXPECT_EQ(beat(41), "no step for 1:10");
+  EXPECT_EQ(roster_.Nodes(clock_.Now())[1].state, kRunning) << "it is a notice";
+  ++step;
+  EXPECT_EQ(beat(1), "");
+  roster_.SetState(1, State(kRunning, "evaluating"), clock_.Now());
+  EXPECT_EQ(beat(100), "evaluating");
+}
+
 TEST_F(RosterTest, ExplainsEachNodeInASentence) {
   RegisterNode(1);
   roster_.SetState(1, State(kRegistered, "importing TensorFlow"), clock_.Now());

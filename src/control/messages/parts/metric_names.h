@@ -83,6 +83,8 @@ inline constexpr std::array kKnownMetrics = {
     KnownMetric{"gpu_memory_bytes", MetricKind::kGauge, true,
                 "bytes in use of the memory of the node's GPUs, by all processes", true},
     // Metrics of the coordinator.
+    KnownMetric{"seconds_without_step", MetricKind::kGauge, false,
+                "seconds without a step of a node that was making steps"},
     KnownMetric{"metrics_left_out", MetricKind::kCounter, false,
                 "values left out since the program reports too many names"},
     // Metrics of a native parameter server.

@@ -1,5 +1,6 @@
 #include "control/messages/parts/metrics.h"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -20,6 +21,17 @@ bool IsForgottenBy(const Metrics& heartbeat, const KnownMetric& metric) {
   const auto* const whole = std::get_if<std::int64_t>(&silence->second);
   const auto* const real = std::get_if<double>(&silence->second);
   return (whole != nullptr && *whole > 0) || (real != nullptr && *real > 0);
+}
+
+std::optional<double> NumberOf(const Metrics& metrics, const char* name) {
+  const auto found = metrics.find(name);
+  if (found == metrics.end()) return std::nullopt;
+  std::optional<double> number;
+  if (const auto* real = std::get_if<double>(&found->second)) number = *real;
+  if (const auto* whole = std::get_if<std::int64_t>(&found->second)) {
+    number = static_cast<double>(*whole);
+  }
+  return number.has_value() && std::isfinite(*number) ? number : std::nullopt;
 }
 
 }  // namespace control

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -31,6 +32,9 @@ struct ReportedMetrics {
 
 /// Whether a heartbeat with these metrics says that `metric` is not known any more.
 bool IsForgottenBy(const Metrics& heartbeat, const KnownMetric& metric);
+
+/// The finite number of this name; nothing where there is none.
+std::optional<double> NumberOf(const Metrics& metrics, const char* name);
 
 struct NodeMetrics {
   int node_id = 0;

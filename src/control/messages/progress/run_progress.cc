@@ -81,6 +81,7 @@ std::string ProgressText(const RunProgress& progress) {
   if (progress.waits == "spark") parts.emplace_back("Spark waits for nodes");
   if (!progress.nodes.empty()) parts.push_back(progress.nodes);
   if (!progress.silent.empty()) parts.push_back(progress.silent);
+  if (!progress.stuck.empty()) parts.push_back(progress.stuck);
   return Joined(parts);
 }
 

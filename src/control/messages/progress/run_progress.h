@@ -26,6 +26,7 @@ struct RunProgress {
   std::string waits;                      ///< Most of the time: "nodes", "spark" or "".
   std::string nodes;                      ///< What nodes do that do not train yet, for people.
   std::string silent;                     ///< "no sign of life on worker:1 for 24 s", or empty.
+  std::string stuck;                      ///< "no step on worker:1 for 1:10", or empty.
   std::string text;                       ///< All of it in a line, for people; may be empty.
 };
 

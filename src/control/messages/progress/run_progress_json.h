@@ -21,6 +21,7 @@ void Describe(F& f, M& m) {
   f.Optional("waits", m.waits);
   f.Optional("nodes", m.nodes);
   f.Optional("silent", m.silent);
+  f.Optional("stuck", m.stuck);
   f.Optional("text", m.text);
 }
 

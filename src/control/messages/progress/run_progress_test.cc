@@ -30,6 +30,9 @@ TEST(ProgressTextTest, SaysAllThatIsKnown) {
   progress.step = 3;
   progress.silent = "no sign of life on worker:1 for 24 s";
   EXPECT_EQ(ProgressText(progress), "step 3, no sign of life on worker:1 for 24 s");
+  progress.silent = "";
+  progress.stuck = "no step on worker:1 for 1:10";
+  EXPECT_EQ(ProgressText(progress), "step 3, no step on worker:1 for 1:10");
 }
 
 TEST(ProgressTextTest, OfNothingIsEmpty) { EXPECT_EQ(ProgressText({}), ""); }

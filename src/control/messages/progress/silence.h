@@ -8,24 +8,33 @@
 #include "control/messages/parts/node_info.h"
 #include "control/messages/progress/node_view.h"
 
-// What nodes do, and those whose process does not answer its agent, for people. Threads: pure
-// functions.
+// What nodes do, those whose process does not answer its agent, and those that make no steps any
+// more, for people. Threads: pure functions.
 namespace tfos::control {
 
 /// For how many seconds a node's process has given no sign of life; 0 while it answers, and once
 /// the node has ended.
 double SecondsSilent(const NodeInfo& node, const Metrics& metrics);
 
-/// What the node does: its own word, or that it waits for the first of its rows, which may take
-/// long and of which the program itself says nothing.
+/// For how many seconds a node that was making steps has made none, though nothing explains it; 0
+/// as long as that is usual (StepWatch), and once the node has ended.
+double SecondsWithoutStep(const NodeInfo& node, const Metrics& metrics);
+
+/// What the node does: its own word, or that it waits for the first of its rows or has not asked
+/// for any, which may take long and of which the program itself says nothing.
 std::string DoingOf(const NodeInfo& node, const Metrics& metrics);
 
-/// The same with its silence before it: "no sign of life for 24 s; first step".
+/// The same with what is wrong before it: "no sign of life for 24 s; first step", "no step for
+/// 1:10".
 std::string DoingWithSilence(const NodeInfo& node, const Metrics& metrics);
 
 /// "no sign of life on worker:1 for 24 s", "no sign of life on worker:1 and 2 others for 24 s": of
 /// the longest silence. Empty if all nodes answer.
 std::string SilenceAmong(const std::vector<NodeView>& nodes);
+
+/// "no step on worker:1 for 1:10", likewise. Nodes that wait for the others most of the time are
+/// left out, unless all do: the others hold them up. Empty if all make steps.
+std::string StuckAmong(const std::vector<NodeView>& nodes);
 
 }  // namespace tfos::control
 

@@ -50,6 +50,44 @@ TEST(SilenceTest, WhatIsNoNumberIsNone) {
   EXPECT_EQ(SecondsSilent(Worker(0), Silent(-3.0)), 0);
 }
 
+TEST(SilenceTest, ANodeWhoseProgramHasReadNoRowSaysSo) {
+  NodeInfo node = Worker(1);
+  node.feed.emplace();
+  EXPECT_EQ(DoingOf(node, {}), "") << "it has not told";
+  EXPECT_EQ(DoingOf(node, {{"rows", std::int64_t{0}}}), "no row read yet");
+  EXPECT_EQ(DoingOf(node, {{"rows", std::int64_t{1}}}), "");
+  EXPECT_EQ(DoingOf(node, {{"rows", std::int64_t{0}}, {"step", std::int64_t{1}}}), "");
+  node.detail = "importing TensorFlow";
+  EXPECT_EQ(DoingOf(node, {{"rows", std::int64_t{0}}}), "importing TensorFlow");
+}
+
+TEST(SilenceTest, ANodeThatMakesNoStepsSaysSo) {
+  NodeInfo node = Worker(1);
+  const auto metrics = [](std::int64_t seconds) {
+    return Metrics{{"seconds_without_step", seconds}};
+  };
+  EXPECT_EQ(DoingWithSilence(node, metrics(70)), "no step for 1:10");
+  EXPECT_EQ(DoingWithSilence(node, metrics(7205)), "no step for 2:00:05");
+  node.detail = "all its rows are there";
+  EXPECT_EQ(DoingWithSilence(node, metrics(70)), "no step for 1:10; all its rows are there");
+  node.state = NodeState::kDone;
+  EXPECT_EQ(SecondsWithoutStep(node, metrics(70)), 0);
+}
+
+TEST(SilenceTest, NamesTheNodeThatHoldsUpTheOthers) {
+  const NodeInfo a = Worker(0);
+  const NodeInfo b = Worker(1);
+  const Metrics none;
+  const Metrics stopped = {{"seconds_without_step", std::int64_t{70}}};
+  const Metrics held_up = {{"seconds_without_step", std::int64_t{71}},
+                           {"share_waiting_for_nodes", 0.9}};
+  EXPECT_EQ(StuckAmong({{&a, &none}}), "");
+  EXPECT_EQ(StuckAmong({{&a, &held_up}, {&b, &stopped}}), "no step on worker:1 for 1:10");
+  EXPECT_EQ(StuckAmong({{&a, &held_up}, {&b, &none}}), "no step on worker:0 for 1:11");
+  EXPECT_EQ(StuckAmong({{&a, &stopped}, {&b, &stopped}}),
+            "no step on worker:0 and 1 other for 1:10");
+}
+
 TEST(SilenceTest, NamesTheNodeThatIsSilentForLongest) {
   const NodeInfo a = Worker(0);
   const NodeInfo b = Worker(1);

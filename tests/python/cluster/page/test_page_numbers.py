@@ -93,6 +93,9 @@ def test_a_node_says_that_it_waits_for_the_first_of_its_rows():
         assert row(driver, "worker:0")["State"] == f"running ({waiting})"
         assert cluster.coordinator.progress["nodes"] == waiting
         cluster.report(1, **waits | {"feed_chunks": 1})
+        has_rows = "running (no row read yet)"
+        wait_for(lambda: row(driver, "worker:0")["State"] == has_rows, "rows to read")
+        cluster.report(1, **waits | {"feed_chunks": 1, "rows": 9})
         wait_for(lambda: row(driver, "worker:0")["State"] == "running", "the first rows")
         assert complaints(driver) == []
 

@@ -147,8 +147,12 @@ def test_stacks_come_at_a_click_and_only_the_harmless_ones(small):
         driver.execute_script(CLICK, "#panel-stack")  # It is asked once.
         question = node.await_question("gentle_stacks")
         assert "Asking" in text_of(driver, "#stack-say")
-        node.tell_stacks(question, "thread 7 'MainThread'\n  in <module>\n    stuck()\n")
+        outer = "  in outer\n" * 200
+        node.tell_stacks(question, f"thread 7 'MainThread'\n  in <module>\n{outer}    stuck()\n")
         wait_for(lambda: "stuck()" in text_of(driver, "#stack"), "the stacks")
+        below = "const s = document.querySelector('#stack');"
+        below += "return s.scrollHeight - s.scrollTop - s.clientHeight"
+        assert abs(driver.execute_script(below)) < 2, "the latest call is in sight"
         assert "in <module>" in text_of(driver, "#stack")
         assert text_of(driver, "#stack-title").startswith("Stacks at ")
         assert not is_shown(driver, "#stack-say")

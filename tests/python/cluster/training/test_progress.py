@@ -194,6 +194,20 @@ def test_a_loss_that_is_no_number_any_more_is_told_at_once_and_once():
     ]
 
 
+def test_a_node_that_makes_no_steps_any_more_is_told_at_once_and_once():
+    clock, stream = Clock(), io.StringIO()
+    progress = Progress(True, stream=stream, clock=clock)
+    for stuck in ({}, {"seconds_without_step": 70}, {"seconds_without_step": 72}, {}):
+        progress.show([node(None, step=7, **stuck)], "running")
+        clock.now += 2
+    lines = [line.split(" s  ")[1] for line in stream.getvalue().splitlines()]
+    assert lines == [
+        "running | worker:0 running step=7",
+        "running | worker:0 running step=7 (no step for 1:10)",
+        "running | worker:0 running step=7",
+    ]
+
+
 def test_what_grew_between_two_heartbeats_is_over_the_time_between_them():
     """The heartbeats are 6 s apart, with a look every 2 s."""
     clock, stream = Clock(), io.StringIO()

@@ -22,8 +22,8 @@ class PhaseLog {
   static constexpr std::size_t kMostPhases = 64;  ///< Of a node; of more the oldest go.
   static constexpr std::size_t kMostTextBytes = 80;
 
-  /// `state` is a node's state, or what is wrong with it: "silent", "diverged". `text` says more,
-  /// and may be empty. The phase that lasts already begins no second time.
+  /// `state` is a node's state, or what is wrong with it: "silent", "stuck", "diverged". `text`
+  /// says more, and may be empty. The phase that lasts already begins no second time.
   void Note(std::chrono::milliseconds now, int node_id, std::string_view state,
             std::string_view text);
 

@@ -1,0 +1,42 @@
+#include "control/coordinator/roster/offices/step_watch.h"
+
+#include <algorithm>
+
+#include "control/messages/parts/metric_names.h"
+
+namespace tfos::control {
+namespace {
+
+/// Of the time without a step. With a longer wait, it is the rows that are missing.
+constexpr double kMostWaiting = 0.5;
+
+}  // namespace
+
+void StepWatch::Take(const Metrics& metrics, bool explained, Clock::TimePoint now) {
+  without_step_ = std::chrono::seconds(0);
+  const std::optional<double> step = NumberOf(metrics, KnownName("step"));
+  const double waited = NumberOf(metrics, KnownName("feed_node_wait_seconds")).value_or(0);
+  if (step != step_) {
+    // The first step is none yet: a model says 0 when it begins.
+    if (step_.value_or(0) > 0 && step.has_value()) {
+      ++intervals_;
+      sum_ += now - since_;
+    }
+    step_ = step;
+    since_ = now;
+    waited_ = waited;
+    return;
+  }
+  if (explained) {
+    since_ = now;
+    waited_ = waited;
+    return;
+  }
+  if (intervals_ < kFewest) return;
+  const Clock::Duration time = now - since_;
+  if (time < std::max<Clock::Duration>(kLeast, kUsual * sum_ / intervals_)) return;
+  if (waited - waited_ >= kMostWaiting * std::chrono::duration<double>(time).count()) return;
+  without_step_ = std::chrono::floor<std::chrono::seconds>(time);
+}
+
+}  // namespace tfos::control

@@ -1,0 +1,44 @@
+#ifndef TFOS_CONTROL_COORDINATOR_ROSTER_OFFICES_STEP_WATCH_H_
+#define TFOS_CONTROL_COORDINATOR_ROSTER_OFFICES_STEP_WATCH_H_
+
+#include <chrono>
+#include <optional>
+
+#include "base/time/deadline.h"
+#include "control/messages/parts/metrics.h"
+
+namespace tfos::control {
+
+/// Notices that a node which was making steps makes none any more.
+///
+/// A node has stopped if it has made no step for kLeast, and for kUsual times of what is usual
+/// between two of its reports of steps. A program may report a step rarely, so it is these that
+/// count, and not the steps in them. Waiting for rows does not count: that is said elsewhere.
+///
+/// Owner and lifetime: a value. Threads: one at a time. Errors: none.
+class StepWatch {
+ public:
+  static constexpr std::chrono::seconds kLeast{30};
+  static constexpr int kUsual = 10;
+  /// Reports of steps that say what is usual. A first step takes long, and is not among them.
+  static constexpr int kFewest = 2;
+
+  /// Takes the node's latest metrics. `explained`: whether it is known why there are no steps. The
+  /// time without a step begins anew after that.
+  void Take(const Metrics& metrics, bool explained, Clock::TimePoint now);
+
+  /// For how long there has been no step; 0 as long as that is usual.
+  std::chrono::seconds without_step() const { return without_step_; }
+
+ private:
+  std::optional<double> step_;  // the latest
+  double waited_ = 0;           // for rows, in seconds, at that step
+  Clock::TimePoint since_;      // of the latest step, or of an explanation
+  int intervals_ = 0;           // between two steps that were reported
+  Clock::Duration sum_{0};      // of the intervals
+  std::chrono::seconds without_step_{0};
+};
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_COORDINATOR_ROSTER_OFFICES_STEP_WATCH_H_
