@@ -33,6 +33,7 @@ OF_TFOS = frozenset(
         "cpu_seconds",
         "rss_bytes",
         "seconds_without_answer",
+        "seconds_without_step",
         "gpu_utilization",
         "gpu_memory_bytes",
         "metrics_left_out",
