@@ -130,7 +130,7 @@ std::string NameOf(pid_t thread) {
   return name;
 }
 
-/// Until the word is no longer `from`. False when the deadline came first.
+/// Waits until the word differs from `from`. False: the deadline has passed.
 bool AwaitChange(std::uint32_t from, const Deadline& deadline) {
   while (exchange.word.load() == from) {
     if (deadline.passed()) return false;
