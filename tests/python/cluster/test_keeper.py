@@ -237,6 +237,7 @@ class FakeContext(ConnectContext):
         self._first = first
         self._answers = answers
         self.session = SimpleNamespace(
+            conf=SimpleNamespace(getAll={"spark.app.name": "digits"}),
             addTag=lambda tag: None,
             registerProgressHandler=lambda handler: None,
             removeProgressHandler=lambda handler: None,

@@ -11,7 +11,7 @@ from support.places import ROOT
 EXAMPLES = ROOT / "examples"
 PROGRAMS = sorted(path.relative_to(EXAMPLES) for path in EXAMPLES.rglob("*.py"))
 #: What programs of other systems import, which tests don't install.
-OF_OTHERS = {"horovod", "torch"}
+OF_OTHERS = {"horovod", "ray", "torch"}
 #: The walk-through of the old learning notes sends files with --py-files, as these do.
 SENT = {path.stem for path in EXAMPLES.glob("standalone/mnist_*.py")}
 
