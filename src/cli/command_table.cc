@@ -8,6 +8,15 @@
 namespace tfos::cli {
 namespace {
 
+/// What runs, and has the names that the option's value, or the argument, may be.
+std::string RunningThatItNames(const CLI::Option& option) {
+  for (const std::string& text : {option.get_name(), option.get_type_name()}) {
+    if (text == "NODE") return "nodes";
+    if (text == "CLUSTER") return "clusters";
+  }
+  return "";
+}
+
 Json OptionsOf(const CLI::App& app) {
   Json options = Json::array();
   for (const CLI::Option* option : app.get_options()) {
@@ -19,9 +28,18 @@ Json OptionsOf(const CLI::App& app) {
     options.push_back({{"names", std::move(names)},
                        {"help", option->get_description()},
                        {"value", option->get_items_expected_max() > 0},
-                       {"choices", Json::array()}});
+                       {"choices", Json::array()},
+                       {"running", RunningThatItNames(*option)}});
   }
   return options;
+}
+
+std::string RunningArgumentOf(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (!option->get_positional()) continue;
+    if (std::string running = RunningThatItNames(*option); !running.empty()) return running;
+  }
+  return "";
 }
 
 Json TableOf(const CLI::App& app) {
@@ -32,6 +50,7 @@ Json TableOf(const CLI::App& app) {
   return {{"name", app.get_name()},
           {"help", app.get_description()},
           {"module", PythonModuleOf(app.get_name())},
+          {"running", RunningArgumentOf(app)},
           {"options", OptionsOf(app)},
           {"commands", std::move(commands)}};
 }

@@ -47,10 +47,11 @@ int main(int argc, char** argv) {
   tfos::cli::AddPythonCommand(app, "records", exit_code);
   tfos::cli::AddPythonCommand(app, "infer", exit_code);
   tfos::cli::AddPythonCommand(app, "completion", exit_code);
-  // Hidden: tfos itself starts them.
+  // Hidden: tfos itself starts them, or the shell's completion.
   tfos::cli::AddAgentCommand(app, exit_code);
   tfos::cli::AddCoordinatorCommand(app, exit_code);
   tfos::cli::AddParameterServerCommand(app, exit_code);
+  tfos::cli::AddRunningNamesCommand(app);
   tfos::cli::AddCommandTableCommand(app);
   // CLI11 would only say that a subcommand is missing, and not which word it does not know.
   const std::vector<CLI::App*> known = app.get_subcommands({});

@@ -26,6 +26,7 @@ class NodeFeed {
 
   /// Synchronous training's, of all queues.
   feed::StepDesk& steps() { return steps_; }
+  const feed::StepDesk& steps() const { return steps_; }
 
   /// What a reader calls now and then while it waits for rows, or for steps that all can make: this
   /// node may be waited for meanwhile. It may take long.

@@ -7,12 +7,11 @@ every rate beside it is one of that table, so a new measurement there needs a ne
 """
 
 import dataclasses
-import pathlib
 import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "performance.md"
+from drawn_chart import PAGE, ROOT, write_or_check
+
 IMAGE = ROOT / "docs" / "images" / "feed_rates.svg"
 
 #: Kinds of rows by the first cell of the table, as the figure calls them.
@@ -129,9 +128,4 @@ def bar(left, y, scale, style, fed):
 
 
 if __name__ == "__main__":
-    drawn = chart(PAGE.read_text())
-    if "--check" in sys.argv[1:]:
-        if not IMAGE.exists() or IMAGE.read_text() != drawn:
-            sys.exit(f"{IMAGE.relative_to(ROOT)} differs from the table: run {sys.argv[0]}")
-    else:
-        IMAGE.write_text(drawn)
+    write_or_check(IMAGE, chart)

@@ -6,12 +6,11 @@ With --check it only compares. Every bar is a number of the page, so a new measu
 a new chart here, and no number is typed in by hand.
 """
 
-import pathlib
 import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "performance.md"
+from drawn_chart import PAGE, ROOT, write_or_check
+
 IMAGE = ROOT / "docs" / "images" / "performance.svg"
 
 NUMBER = r"([\d,]+(?:\.\d+)?)"
@@ -106,9 +105,4 @@ def chart(page):
 
 
 if __name__ == "__main__":
-    drawn = chart(PAGE.read_text())
-    if "--check" in sys.argv[1:]:
-        if not IMAGE.exists() or IMAGE.read_text() != drawn:
-            sys.exit(f"{IMAGE.relative_to(ROOT)} differs from the tables: run {sys.argv[0]}")
-    else:
-        IMAGE.write_text(drawn)
+    write_or_check(IMAGE, chart)

@@ -8,12 +8,11 @@ measurement there needs a new figure here, and no number is typed in by hand.
 
 import dataclasses
 import math
-import pathlib
 import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "performance.md"
+from drawn_chart import PAGE, ROOT, write_or_check
+
 IMAGE = ROOT / "docs" / "images" / "recovery.svg"
 
 #: Label and style of each row of the table, by its first cell.
@@ -160,9 +159,4 @@ def chart(page):
 
 
 if __name__ == "__main__":
-    drawn = chart(PAGE.read_text())
-    if "--check" in sys.argv[1:]:
-        if not IMAGE.exists() or IMAGE.read_text() != drawn:
-            sys.exit(f"{IMAGE.relative_to(ROOT)} differs from the table: run {sys.argv[0]}")
-    else:
-        IMAGE.write_text(drawn)
+    write_or_check(IMAGE, chart)

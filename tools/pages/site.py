@@ -31,7 +31,8 @@ OUTSIDE = {
 SOURCES = "source"
 
 #: What the search multiplies the score of a page by, by the beginning of its path. The first pages
-#: have all words of tfos, and are for those who work on it. The others name everything once.
+#: have all words of tfos, and are for those who work on it. The next ones name everything once. The
+#: last ones are for those who look for help.
 BOOSTS = {
     "formats/": 0.1,
     "architecture.md": 0.2,
@@ -41,8 +42,10 @@ BOOSTS = {
     "api.md": 0.5,
     "dependencies.md": 0.5,
     "source/": 0.5,
-    "settings.md": 0.8,
+    "settings.md": 0.5,
     "troubleshooting.md": 0.8,
+    "diagnosis.md": 2,
+    "page.md": 1.5,
 }
 
 #: Languages of files' text, by suffix, as code blocks name them. Other files are plain text.

@@ -24,24 +24,27 @@ from tfos.errors import TfosError
 @dataclass(frozen=True)
 class Option:
     """names: short and long. value: whether it takes one. choices: all that it may be; none: any
-    value, or a file's name."""
+    value, or a file's name. running: "nodes" or "clusters", one of which it names."""
 
     names: tuple[str, ...]
     help: str
     value: bool
     choices: tuple[str, ...] = ()
+    running: str = ""
 
 
 @dataclass
 class Command:
     """A command with what may follow it; ``path`` is all its words but the first, ``tfos``.
-    arguments: words of which several may follow, such as names of examples."""
+    arguments: words of which several may follow, such as names of examples. running: "nodes" or
+    "clusters", one of which may follow."""
 
     path: tuple[str, ...]
     help: str
     options: list[Option] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)
+    running: str = ""
 
     @property
     def words(self) -> str:
@@ -93,11 +96,13 @@ def _native(table: dict[str, Any], path: tuple[str, ...]) -> Command:
     if table["module"]:
         return _of_python(table["module"], path, table["help"])
     options = [
-        Option(tuple(one["names"]), one["help"], one["value"], tuple(one["choices"]))
+        Option(
+            tuple(one["names"]), one["help"], one["value"], tuple(one["choices"]), one["running"]
+        )
         for one in table["options"]
     ]
     commands = [_native(one, (*path, one["name"])) for one in table["commands"]]
-    return Command(path, table["help"], options, commands)
+    return Command(path, table["help"], options, commands, running=table["running"])
 
 
 def _of_python(name: str, path: tuple[str, ...], help: str) -> Command:
@@ -140,7 +145,10 @@ def bash(tfos: Command) -> str:
     for command in tfos.all():
         names = " ".join(name for option in command.options for name in option.names)
         below = " ".join([*(one.path[-1] for one in command.commands), *command.arguments])
-        words.append(f"        '{command.words}') commands='{below}' options='{names}' ;;")
+        words.append(
+            f"        '{command.words}') commands='{below}' running={command.running} "
+            f"options='{names}' ;;"
+        )
     return _filled(_BASH, tfos, words, "        {cases}) commands='{choices}' options= ;;")
 
 
@@ -153,6 +161,8 @@ def _filled(template: str, tfos: Command, words: list[str], chosen: str) -> str:
             cases = "|".join(f"'{command.words} {name}'" for name in option.names)
             if option.choices:
                 lines.append(chosen.format(cases=cases, choices=" ".join(option.choices)))
+            elif option.running:
+                lines.append(f"        ({cases}) running={option.running} options= ;;")
             elif option.value:
                 valued.append(cases)
     return template.format(
@@ -168,13 +178,17 @@ _BASH = """\
 # Completes command lines of tfos; made by `tfos completion bash`.
 _tfos() {{
     local current=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}}
-    local path= commands= options= at
+    local path= commands= running= options= at job=
     COMPREPLY=()
-    # "--option=value" is three words to bash.
+    # "--option=value" and "worker:1" are three words to bash, which replaces the last one.
     if [[ $current == = ]]; then
         current=
     elif [[ $before == = ]]; then
         before=${{COMP_WORDS[COMP_CWORD-2]}}
+    elif [[ $current == : ]]; then
+        job=$before: current= before=${{COMP_WORDS[COMP_CWORD-2]}}
+    elif [[ $before == : ]]; then
+        job=${{COMP_WORDS[COMP_CWORD-2]}}: before=${{COMP_WORDS[COMP_CWORD-3]}}
     fi
     for ((at = 1; at < COMP_CWORD; at++)); do
         case "${{path:+$path }}${{COMP_WORDS[at]}}" in
@@ -188,8 +202,13 @@ _tfos() {{
 {chosen}
         {valued}) return ;;
     esac
-    [[ $current == -* ]] && commands=$options
-    COMPREPLY=($(compgen -W "$commands" -- "$current"))
+    if [[ $current == -* ]]; then
+        commands=$options
+    elif [[ -n $running ]]; then
+        commands=$(tfos running-names "$running" 2>/dev/null)
+    fi
+    COMPREPLY=($(compgen -W "$commands" -- "$job$current"))
+    COMPREPLY=("${{COMPREPLY[@]#"$job"}}")
 }}
 complete -o default -F _tfos tfos
 """
@@ -205,6 +224,8 @@ def zsh(tfos: Command) -> str:
         below = [_described(one.path[-1], one.help) for one in command.commands]
         below += [_described(word, "") for word in command.arguments]
         arrays = f"commands=({' '.join(below)}) options=({' '.join(names)})"
+        if command.running:
+            arrays += f" running={command.running}"
         words.append(f"        ('{command.words}') {arrays} ;;")
     return _filled(_ZSH, tfos, words, "        ({cases}) compadd -- {choices}; return ;;")
 
@@ -219,7 +240,7 @@ _ZSH = """\
 #compdef tfos
 # Completes command lines of tfos; made by `tfos completion zsh`.
 _tfos() {{
-    local place= before=${{words[CURRENT-1]}} at
+    local place= running= before=${{words[CURRENT-1]}} at
     local -a commands options
     for ((at = 2; at < CURRENT; at++)); do
         case "${{place:+$place }}${{words[at]}}" in
@@ -235,6 +256,8 @@ _tfos() {{
     esac
     if [[ ${{words[CURRENT]}} == -* ]]; then
         _describe -o option options
+    elif [[ -n $running ]]; then
+        compadd -- ${{(f)"$(tfos running-names $running 2>/dev/null)"}}
     elif (( ${{#commands}} )); then
         _describe command commands
     else
@@ -243,6 +266,10 @@ _tfos() {{
 }}
 if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _tfos "$@"; else compdef _tfos tfos; fi
 """
+
+
+#: Fish asks when a person presses the key.
+_RUNNING_IN_FISH = "(tfos running-names {} 2>/dev/null)"
 
 
 def fish(tfos: Command) -> str:
@@ -254,6 +281,8 @@ def fish(tfos: Command) -> str:
         for one in command.commands:
             lines.append(f"{at} -f -a '{one.path[-1]}'{_said(one.help)}")
         lines += [f"{at} -f -a '{word}'" for word in command.arguments]
+        if command.running:
+            lines.append(f"{at} -f -a '{_RUNNING_IN_FISH.format(command.running)}'")
         for option in command.options:
             names = "".join(
                 f" -l {name[2:]}" if name.startswith("--") else f" -s {name[1:]}"
@@ -262,6 +291,8 @@ def fish(tfos: Command) -> str:
             takes = ""
             if option.choices:
                 takes = f" -x -a '{' '.join(option.choices)}'"
+            elif option.running:
+                takes = f" -x -a '{_RUNNING_IN_FISH.format(option.running)}'"
             elif option.value:
                 takes = " -r"
             lines.append(f"{at}{names}{takes}{_said(option.help)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -30,10 +31,11 @@ def _without_doing(progress: dict[str, Any]) -> dict[str, Any]:
     """What nodes do comes with their next metrics. Beside newer words of a node, it would say that
     the node does two things."""
     doing = progress.get("nodes") or ""
-    text = progress.get("text") or ""
-    for part in (f"{doing}, ", f", {doing}", doing) if doing else ():
-        text = text.replace(part, "", 1) if part in text else text
-    return progress | {"nodes": "", "text": text} if doing else progress
+    if not doing:
+        return progress
+    part = rf"(^|, ){re.escape(doing)}(?=, |$)"
+    text = re.sub(part, "", progress.get("text") or "", count=1).removeprefix(", ")
+    return progress | {"nodes": "", "text": text}
 
 
 def node_name(node: Mapping[str, Any]) -> str:

@@ -13,6 +13,8 @@ from tfos.errors import BadInputError
 from tfos.feed.datafeed import VALIDATION_QUEUE
 from tfos.feed.plan import Replay
 
+#: Nodes hand out cached rows for so many epochs more (src/feed/queue/epochs.cc).
+_MOST_REPLAYS = 1 << 16
 _CACHES = (None, "memory", "disk")
 _SEED_BITS = 62
 
@@ -149,6 +151,11 @@ def plan_training(
         seed = given % (1 << _SEED_BITS) or 1
     if cache and epochs > 1 and may_lose_nodes:
         return Training(epochs, Replay(), seed, cache)
+    if cache and epochs > 1 + _MOST_REPLAYS:
+        raise BadInputError(
+            f"with cache={cache!r} a call of train can have {1 + _MOST_REPLAYS:,} epochs at most, "
+            f"not {epochs:,}: divide them among several calls"
+        )
     if cache and epochs > 1:
         return Training(1, Replay(cache, epochs - 1, seed), seed)
     return Training(epochs, Replay(), seed)

@@ -26,6 +26,7 @@
 
 #include "base/format.h"
 #include "base/profile/symbols.h"
+#include "base/text/printable.h"
 #include "base/thread/mutex.h"
 
 namespace tfos {
@@ -127,7 +128,7 @@ std::string NameOf(pid_t thread) {
   std::string name;
   std::ifstream file(fmt::format("/proc/self/task/{}/comm", thread));
   std::getline(file, name);
-  return name;
+  return Printable(std::move(name));
 }
 
 /// Waits until the word differs from `from`. False: the deadline has passed.

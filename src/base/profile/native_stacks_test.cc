@@ -126,6 +126,14 @@ TEST(NativeStacksTest, PythonsCallsAndThoseAroundThemAreLeftOut) {
   EXPECT_THAT(text, Not(HasSubstr("_PyEval")));
 }
 
+TEST(NativeStacksTest, ANameOfAThreadMovesNoCursor) {
+  const Waiters waiters(1, [](int fd) {
+    EXPECT_EQ(::pthread_setname_np(::pthread_self(), "a\x1b[2J"), 0);
+    return WaitInKnownFunction(fd);
+  });
+  EXPECT_THAT(TextOf(waiters.numbers, "WaitInKnownFunction"), HasSubstr(" 'a [2J':\n"));
+}
+
 TEST(NativeStacksTest, OfADeepStackTheLatestCallsAreShown) {
   const Waiters waiters(1, [](int fd) { return WaitDeepDown(fd, 1000); });
   const std::string text = TextOf(waiters.numbers, "WaitInKnownFunction");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/text/printable.h"
 #include "control/ask/failure_text.h"
 
 namespace tfos::cli {
@@ -59,6 +60,11 @@ std::string Percent(const json& metrics, const char* name) {
   const auto share = metrics.find(name);
   if (share == metrics.end() || !share->is_number()) return kUnknown;
   return fmt::format("{:.0f} %", 100 * share->get<double>());
+}
+
+/// "worker:1".
+std::string NameOf(const json& node) {
+  return fmt::format("{}:{}", Text(node, "job_name"), Number(node, "task_index"));
 }
 
 /// As the page says it: "running (loss nan)".
@@ -148,14 +154,9 @@ bool IsFinal(const std::string& state) {
 
 }  // namespace
 
-std::string Printable(std::string text) {
-  std::ranges::replace_if(
-      text, [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
-  return text;
-}
-
-Result<ClusterView> ClusterView::Ask(const ClusterAccess& cluster) {
-  TFOS_ASSIGN_OR_RETURN(std::string body, cluster.Get("/v1/status", kPatience));
+Result<ClusterView> ClusterView::Ask(const ClusterAccess& cluster,
+                                     std::chrono::milliseconds patience) {
+  TFOS_ASSIGN_OR_RETURN(std::string body, cluster.Get("/v1/status", patience));
   return Parse(std::move(body));
 }
 
@@ -217,8 +218,7 @@ Result<int> ClusterView::NodeNumber(std::string_view name) const {
   std::size_t count = 0;
   for (const json& node : status_.at("nodes")) {
     const std::string number = Number(node, "node_id");
-    const std::string role =
-        fmt::format("{}:{}", Text(node, "job_name"), Number(node, "task_index"));
+    const std::string role = NameOf(node);
     const auto id = node.find("node_id");
     const bool fits = name == number || name == role;
     if (fits && id != node.end() && id->is_number_integer()) return id->get<int>();
@@ -227,6 +227,12 @@ Result<int> ClusterView::NodeNumber(std::string_view name) const {
   if (count > kMostNames) known += ", ...";
   return Status(ErrorKind::kBadInput,
                 fmt::format("the cluster has no node '{}'; it has {}", name, known));
+}
+
+std::vector<std::string> ClusterView::NodeNames() const {
+  std::vector<std::string> names;
+  for (const json& node : status_.at("nodes")) names.push_back(NameOf(node));
+  return names;
 }
 
 }  // namespace tfos::cli

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/operate/cluster_access.h"
 #include "tfos/status.h"
@@ -16,9 +17,6 @@ namespace tfos::cli {
 /// For the coordinator to answer at once.
 inline constexpr std::chrono::seconds kPatience{10};
 
-/// Text of a node, without what moves a terminal's cursor.
-std::string Printable(std::string text);
-
 /// What the coordinator says of a cluster, for people.
 ///
 /// Owner and lifetime: a value. Threads: one at a time.
@@ -26,8 +24,10 @@ class ClusterView {
  public:
   static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
-  /// Asks it. Errors: those of ClusterAccess, and bug for an answer that nobody can read.
-  static Result<ClusterView> Ask(const ClusterAccess& cluster);
+  /// Asks it, and waits for `patience`. Errors: those of ClusterAccess, and bug for an answer that
+  /// nobody can read.
+  static Result<ClusterView> Ask(const ClusterAccess& cluster,
+                                 std::chrono::milliseconds patience = kPatience);
   /// Parses the body of /v1/status.
   static Result<ClusterView> Parse(std::string body);
 
@@ -44,6 +44,8 @@ class ClusterView {
   /// The number of a node that is called by it, or as "worker:1". Bad input, naming those that
   /// there are, for another.
   Result<int> NodeNumber(std::string_view name) const;
+  /// All nodes', as "worker:1".
+  std::vector<std::string> NodeNames() const;
 
  private:
   std::string body_;

@@ -15,6 +15,9 @@ void AddReportCommand(CLI::App& app, int& exit_code);
 void AddStackCommand(CLI::App& app, int& exit_code);
 void AddStopCommand(CLI::App& app, int& exit_code);
 
+/// Hidden: a line for each node, or cluster, that runs; shells complete words by it.
+void AddRunningNamesCommand(CLI::App& app);
+
 }  // namespace tfos::cli
 
 #endif  // TFOS_CLI_OPERATE_OPERATE_COMMANDS_H_

@@ -11,7 +11,7 @@
 
 #include "base/format.h"
 #include "base/text/json_fields.h"
-#include "cli/operate/cluster_view.h"
+#include "base/text/printable.h"
 
 namespace tfos::cli {
 namespace {
@@ -95,13 +95,19 @@ bool IsCalledByGraph(const std::vector<const Frame*>& stack) {
 }
 
 std::string_view WhatIsDone(const std::vector<const Frame*>& stack) {
+  const auto program = std::ranges::find_if(stack, [](const Frame* f) { return IsProgram(*f); });
+  const auto below = std::ranges::subrange(stack.begin(), program);
+  // Modules run code of all kinds as they are imported, so this comes first.
+  if (std::ranges::any_of(below, [](const Frame* frame) {
+        return frame->file.starts_with("<frozen importlib.");
+      })) {
+    return "importing modules";
+  }
   if (std::ranges::any_of(stack, [](const Frame* frame) {
         return Has(*frame, "/tensorflow/python/framework/func_graph.py");
       })) {
     return kTracing;
   }
-  const auto program = std::ranges::find_if(stack, [](const Frame* f) { return IsProgram(*f); });
-  const auto below = std::ranges::subrange(stack.begin(), program);
   for (const Part& part : kParts) {
     if (std::ranges::any_of(below, [&](const Frame* f) { return Has(*f, part.in_path); })) {
       return part.what;

@@ -82,6 +82,19 @@ TEST_F(ProfileReportTest, WhatIsDoneIsToldByTheCodeThatCalls) {
             HasSubstr(" 150.0 %      375.0 ms a step  tf_Compute\n")));
 }
 
+TEST_F(ProfileReportTest, WhatModulesDoAsTheyAreImportedIsAnImport) {
+  const Frame import{
+      .name = "_call_with_frames_removed", .file = "<frozen importlib._bootstrap>", .line = 241};
+  const Frame dataset = Library("<module>", "/tensorflow/python/data/ops/dataset_ops.py");
+  const Frame graph = Library("<module>", "/tensorflow/python/framework/func_graph.py");
+  Add("MainThread", {import, dataset, import, graph}, 300'000);
+  Add("MainThread", {main_, import, dataset, execute_}, 400'000);
+  // A program that trains as it is imported.
+  Add("MainThread", {import, main_, hot_}, 300'000);
+  EXPECT_THAT(Tables(), AllOf(HasSubstr("  70.0 %  importing modules\n"),
+                              HasSubstr("  30.0 %  the program's own Python\n")));
+}
+
 TEST_F(ProfileReportTest, ANodeThatMostlyWaitsIsSaidToBeforeAllTables) {
   Add("MainThread", {main_, fit_, execute_}, 1'000'000);
   builder_.profile().counters = {{"feed_node_wait_seconds", 0.49},

@@ -133,7 +133,10 @@
     for (const node of status.nodes) counts[node.state] = (counts[node.state] || 0) + 1;
     const made = [["Nodes", number(status.nodes.length), Object.entries(counts).map(([state, count]) => `${number(count)} ${state}`).join(", ")]];
     const fed = Object.entries(past.activity.epochs_fed);
-    if (fed.length) made.push(["Epochs fed", number(fed.find(([queue]) => queue === "input")?.[1] ?? fed[0][1]), ""]);
+    const {epoch, epochs} = status.progress || {};
+    // Of rows that nodes cache, all epochs are fed at once.
+    if (known(epoch)) made.push(["Epoch", number(epoch), known(epochs) ? `of ${number(epochs)}` : ""]);
+    else if (fed.length) made.push(["Epochs fed", number(fed.find(([queue]) => queue === "input")?.[1] ?? fed[0][1]), ""]);
     // When the run is over: how far the nodes came that got to its end, if any did.
     const done = status.nodes.filter((node) => node.state === "done");
     const telling = [running, done, status.nodes].find((some) => some.length > 0);

@@ -20,9 +20,15 @@ Status Epochs::Check(std::uint64_t epoch, std::uint32_t replays) const {
                         "epochs before it",
                         epoch, chunks_.waiting_epoch_ends())};
   }
-  if (epoch <= first_open_ + kMostEpochsAhead && replays <= kMostEpochsAhead) return {};
-  return {ErrorKind::kBadInput, fmt::format("a partition of epoch {} with {} replays in epoch {}",
-                                            epoch, replays, first_open_)};
+  if (replays > kMostEpochsAhead) {
+    return {ErrorKind::kBadInput,
+            fmt::format("rows that are to be cached for {} more epochs; {} is the most. Divide the "
+                        "epochs among several calls of train",
+                        replays, kMostEpochsAhead)};
+  }
+  if (epoch <= first_open_ + kMostEpochsAhead) return {};
+  return {ErrorKind::kBadInput,
+          fmt::format("a partition of epoch {} in epoch {}", epoch, first_open_)};
 }
 
 void Epochs::EndBefore(std::uint64_t epoch) {

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from support.page.simulated_cluster import SimulatedCluster
 from tfos.base import executable
 from tfos.cli import completion, infer, records
 
@@ -35,6 +38,7 @@ def press(script):
     def complete(*words):
         done = subprocess.run(
             ["bash", "--norc", "-c", _PRESS, "bash", str(script), "tfos", *words],
+            env={**os.environ, "PATH": f"{Path(executable.path()).parent}:{os.environ['PATH']}"},
             capture_output=True,
             text=True,
             check=True,
@@ -78,6 +82,29 @@ def test_subcommands_are_completed(press):
 )
 def test_options_and_their_values_are_completed(press, words, completed):
     assert press(*words) == completed
+
+
+def test_nodes_and_clusters_that_run_are_completed(press, tmp_path, monkeypatch):
+    monkeypatch.setenv("TFOS_RUNTIME_DIR", str(tmp_path / "clusters"))
+    assert press("stack", "") == []
+    with SimulatedCluster(2) as cluster:
+        nodes = ["chief:0", "worker:0"]
+        assert press("stack", "") == press("profile", "--cluster", "x", "") == nodes
+        # Bash cuts words at colons.
+        assert press("logs", "worker", ":") == press("logs", "worker", ":", "0") == ["0"]
+        assert press("logs", "-f", "w") == ["worker:0"]
+        clusters = [cluster.cluster_id, "simulated"]
+        assert press("status", "") == press("logs", "worker:0", "--cluster", "") == clusters
+        assert press("stop", "sim") == press("logs", "--cluster", "=", "sim") == ["simulated"]
+        assert press("stack", "--cl") == ["--cluster"]
+    assert press("status", "") == []
+
+
+def test_a_name_that_a_shell_would_expand_is_not_offered(press, tmp_path, monkeypatch):
+    monkeypatch.setenv("TFOS_RUNTIME_DIR", str(tmp_path / "clusters"))
+    with SimulatedCluster(1, name=f"$(touch {tmp_path}/made)") as cluster:
+        assert press("status", "") == [cluster.cluster_id]
+    assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])

@@ -50,10 +50,24 @@ def test_waits_end_when_the_coordinator_says_nothing_readable(monkeypatch, tmp_p
     coordinator.close()
 
 
-def test_what_nodes_do_is_not_said_beside_newer_words_of_a_node(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("doing", "text", "left"),
+    [
+        (
+            "1 of 2 nodes: importing TensorFlow",
+            "loss 0.5, 1 of 2 nodes: importing TensorFlow, no sign of life on worker:1",
+            "loss 0.5, no sign of life on worker:1",
+        ),
+        ("1 of 2 nodes: step, by step", "1 of 2 nodes: step, by step, loss 0.5", "loss 0.5"),
+        ("step", "step 5 of 10, first step, step", "step 5 of 10, first step"),
+        ("step", "step", ""),
+    ],
+)
+def test_what_nodes_do_is_not_said_beside_newer_words_of_a_node(
+    monkeypatch, tmp_path, doing, text, left
+):
     node = {"node_id": 0, "job_name": "worker", "task_index": 0, "state": "running"}
-    progress = {"nodes": "1 of 2 nodes: importing TensorFlow", "loss": 0.5}
-    progress["text"] = f"loss 0.5, {progress['nodes']}, no sign of life on worker:1"
+    progress = {"nodes": doing, "loss": 0.5, "text": text}
     events = [
         {"type": "node", "node": node | {"detail": "importing TensorFlow"}},
         {"type": "metrics", "nodes": [], "progress": progress},
@@ -79,8 +93,7 @@ def test_what_nodes_do_is_not_said_beside_newer_words_of_a_node(monkeypatch, tmp
     assert coordinator.progress == progress
     coordinator.send("go_on")
     assert coordinator.wait_quietly(lambda: coordinator.drained == 2, BOUND_SECONDS)
-    text = "loss 0.5, no sign of life on worker:1"
-    assert coordinator.progress == progress | {"nodes": "", "text": text}
+    assert coordinator.progress == progress | {"nodes": "", "text": left}
     coordinator.close()
 
 

@@ -215,6 +215,7 @@ SEARCHES = {
     "max_lost_nodes": {"settings", "training", "reliability"},
     "feed_memory": {"settings"},
     "freeze": {"diagnosis"},
+    "frozen node": {"diagnosis"},
     "hang": {"diagnosis"},
     "history server": {"page"},
     "no sign of life": {"diagnosis", "page", "troubleshooting"},

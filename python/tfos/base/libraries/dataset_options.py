@@ -14,6 +14,7 @@ def make() -> tf.data.Options:
     # pipeline. TensorFlow wakes that thread before it marks the iterator as cancelled
     # (CancellationManager::StartCancelWithStatus). On a host with busy cores, the thread looks too
     # early, and sleeps on until its next turn: for up to a minute, in which all nodes wait.
-    # Without it, AUTOTUNE means as many calls at once as there are cores.
+    # Without it, AUTOTUNE means as many calls at once as there are cores, and
+    # at most 16.
     options.autotune.enabled = False
     return options

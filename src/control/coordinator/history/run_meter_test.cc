@@ -152,6 +152,8 @@ TEST_F(RunMeterTest, SaysWhatNodesDoThatDoNotTrain) {
   metrics_[1] = {{"step", std::int64_t{5}}};
   EXPECT_EQ(Look().text, "step 5, 1 of 2 nodes: importing TensorFlow");
   nodes_[2].state = NodeState::kDraining;
+  EXPECT_EQ(Look().text, "step 5, 0.0 steps/s, 1 of 2 nodes: importing TensorFlow");
+  metrics_[2] = {{"rows", std::int64_t{5}}};
   EXPECT_EQ(Look().text, "step 5, 0.0 steps/s");
 }
 

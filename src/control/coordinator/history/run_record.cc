@@ -51,6 +51,27 @@ bool ParseNodes(std::string_view list, std::vector<int>& nodes) {
   return true;
 }
 
+/// Nodes that have begun to be something, and those that have ended, since the last look.
+struct Turns {
+  std::vector<NodeView> began;
+  std::vector<NodeView> ended;  ///< Without those that have ended altogether.
+};
+
+/// `seconds_of`: for how long a node is so; 0: it is not. `known`: those that were.
+Turns TurnsOf(const std::vector<NodeView>& nodes,
+              double (*seconds_of)(const NodeInfo&, const Metrics&), std::set<int>& known) {
+  Turns turns;
+  for (const NodeView& node : nodes) {
+    const int id = node.info->node_id;
+    if (seconds_of(*node.info, *node.metrics) > 0) {
+      if (known.insert(id).second) turns.began.push_back(node);
+    } else if (known.erase(id) > 0 && !IsFinal(node.info->state)) {
+      turns.ended.push_back(node);
+    }
+  }
+  return turns;
+}
+
 }  // namespace
 
 Result<HistoryQuery> HistoryQuery::Parse(std::string_view query) {
@@ -170,28 +191,27 @@ void RunRecord::NoteBadLosses(const std::vector<NodeView>& nodes, Clock::TimePoi
 }
 
 void RunRecord::NoteSilences(const std::vector<NodeView>& nodes, Clock::TimePoint now) {
-  for (const NodeView& node : nodes) {
-    const int id = node.info->node_id;
-    if (SecondsSilent(*node.info, *node.metrics) > 0) {
-      if (silent_.insert(id).second) events_.AddOfNode(Since(now), id, "no sign of life");
-    } else if (silent_.erase(id) > 0 && !IsFinal(node.info->state)) {
-      events_.AddOfNode(Since(now), id, "signs of life again");
-    }
-  }
+  const Turns turns = TurnsOf(nodes, SecondsSilent, silent_);
+  NoteTogether(turns.began, "no sign of life", SilenceAmong(turns.began), now);
+  NoteTogether(turns.ended, "signs of life again",
+               fmt::format("signs of life again of {} nodes", turns.ended.size()), now);
 }
 
 void RunRecord::NoteStuck(const std::vector<NodeView>& nodes, Clock::TimePoint now) {
-  for (const NodeView& node : nodes) {
-    const int id = node.info->node_id;
-    const double seconds = SecondsWithoutStep(*node.info, *node.metrics);
-    if (seconds > 0) {
-      if (stuck_.insert(id).second) {
-        events_.AddOfNode(Since(now), id, fmt::format("no step for {:.0f} s", seconds));
-      }
-    } else if (stuck_.erase(id) > 0 && !IsFinal(node.info->state) && !silent_.contains(id)) {
-      events_.AddOfNode(Since(now), id, "goes on");
-    }
-  }
+  Turns turns = TurnsOf(nodes, SecondsWithoutStep, stuck_);
+  std::erase_if(turns.ended,
+                [&](const NodeView& node) { return silent_.contains(node.info->node_id); });
+  const double longest =
+      turns.began.empty() ? 0 : SecondsWithoutStep(*turns.began[0].info, *turns.began[0].metrics);
+  NoteTogether(turns.began, fmt::format("no step for {:.0f} s", longest), StuckAmong(turns.began),
+               now);
+  NoteTogether(turns.ended, "goes on", fmt::format("{} nodes go on", turns.ended.size()), now);
+}
+
+void RunRecord::NoteTogether(const std::vector<NodeView>& nodes, std::string_view of_one,
+                             std::string of_several, Clock::TimePoint now) {
+  if (nodes.size() == 1) events_.AddOfNode(Since(now), nodes[0].info->node_id, of_one);
+  if (nodes.size() > 1) events_.Add(Since(now), kNoNode, std::move(of_several));
 }
 
 void RunRecord::NotePhases(const std::vector<NodeView>& nodes, Clock::TimePoint now) {

@@ -78,11 +78,14 @@ class RunRecord {
   std::string DivergedJson() const;
   /// Says once of each node when its loss isn't a finite number any more.
   void NoteBadLosses(const std::vector<NodeView>& nodes, Clock::TimePoint now);
-  /// Says once of each node when its process gives no sign of life any more, and when it does
-  /// again.
+  /// Says once when the process of a node gives no sign of life any more, and when it does again.
   void NoteSilences(const std::vector<NodeView>& nodes, Clock::TimePoint now);
-  /// Says once of each node when it makes no steps any more, and when it does again.
+  /// Says once when a node makes no steps any more, and when it does again.
   void NoteStuck(const std::vector<NodeView>& nodes, Clock::TimePoint now);
+  /// Adds one event for all nodes to which something happens at once. One for each would push out
+  /// all else in a big cluster.
+  void NoteTogether(const std::vector<NodeView>& nodes, std::string_view of_one,
+                    std::string of_several, Clock::TimePoint now);
   /// After all of these.
   void NotePhases(const std::vector<NodeView>& nodes, Clock::TimePoint now);
   void NotePhase(const NodeInfo& node, std::string_view state, std::string_view doing,

@@ -162,6 +162,38 @@ TEST(RunRecordTest, ANodeThatMakesNoStepsAnyMoreIsOneEventAndAPhase) {
   EXPECT_THAT(told["events"][1]["text"].get<std::string>(), EndsWith("goes on"));
 }
 
+TEST(RunRecordTest, WhatHappensToManyNodesAtOnceIsOneEvent) {
+  ManualClock clock;
+  constexpr int kNodes = 1000;
+  RunRecord record("c", kNodes, milliseconds(1000), clock.Now());
+  std::vector<NodeInfo> nodes(kNodes);
+  std::vector<Metrics> metrics(kNodes);
+  std::vector<NodeView> views;
+  for (int i = 0; i < kNodes; ++i) {
+    nodes[i].node_id = i;
+    nodes[i].job_name = "worker";
+    nodes[i].task_index = i;
+    nodes[i].state = NodeState::kRunning;
+    views.push_back({&nodes[i], &metrics[i]});
+  }
+  for (const char* trouble : {"seconds_without_step", "seconds_without_answer"}) {
+    for (const std::int64_t seconds : {30, 0}) {
+      for (Metrics& of_node : metrics) of_node[trouble] = seconds;
+      // One that the others wait for.
+      for (Metrics& of_node : metrics) of_node["share_waiting_for_nodes"] = 0.9;
+      metrics[7]["share_waiting_for_nodes"] = 0.0;
+      record.Measure(views, clock.Now());
+      clock.Advance(milliseconds(1000));
+    }
+  }
+  const json told = json::parse(record.Json({}, clock.Now()));
+  std::vector<std::string> texts;
+  for (const json& event : told["events"]) texts.push_back(event["text"]);
+  EXPECT_THAT(texts, ElementsAre("no step on worker:7 for 0:30", "1000 nodes go on",
+                                 "no sign of life on worker:0 and 999 others for 30 s",
+                                 "signs of life again of 1000 nodes"));
+}
+
 TEST(RunRecordTest, OfManyNodesThePhasesAreThoseOfTheChosen) {
   ManualClock clock;
   constexpr int kNodes = static_cast<int>(History::kMostNodes) + 1;

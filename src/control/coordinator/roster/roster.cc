@@ -129,7 +129,7 @@ Effects Roster::SetState(int node_id, const StateReport& report, TimePoint now) 
     TellMoved(*node, effects);
   }
   if (feed_ended_ && !node->service && node->info.state == NodeState::kRunning) {
-    Become(*node, NodeState::kDraining, WordsOfFeedEnd(), now, effects);
+    DrainAsFed(*node, now, effects);
   }
   return effects;
 }

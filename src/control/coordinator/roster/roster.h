@@ -171,6 +171,8 @@ class Roster {
   NodeInfo Info(const Node& node, TimePoint now) const;
   /// Of a node that gets no more rows, for people.
   const char* WordsOfFeedEnd() const;
+  /// Makes a node that runs draining, as the feed has ended. What it says of itself stays.
+  void DrainAsFed(Node& node, TimePoint now, Effects& effects);
   /// Changes the state if the table allows it, and tells the driver. False when it does not.
   bool Become(Node& node, NodeState state, std::string detail, TimePoint now, Effects& effects);
   /// What a node is whose process has ended in order, and why: `stopped` if the cluster was told to

@@ -22,6 +22,15 @@ Effects Roster::TellFed(const AgentCommand& command) const {
 
 const char* Roster::WordsOfFeedEnd() const { return feed_ended_at_once_ ? kFeedStopped : kAllFed; }
 
+void Roster::DrainAsFed(Node& node, TimePoint now, Effects& effects) {
+  const std::string own = node.info.detail == node.detail_of_state ? "" : node.info.detail;
+  Become(node, NodeState::kDraining, WordsOfFeedEnd(), now, effects);
+  if (own.empty()) return;
+  // The node says once that it evaluates, and still does.
+  node.info.detail = own;
+  effects.back() = TellDriver{NodeChanged{Info(node, now)}};
+}
+
 Effects Roster::EndFeed(const control::EndFeed& ended, TimePoint now) {
   Effects effects;
   const bool is_news = !feed_ended_ || (ended.at_once && !feed_ended_at_once_);
@@ -36,9 +45,10 @@ Effects Roster::EndFeed(const control::EndFeed& ended, TimePoint now) {
     }
     effects.push_back(TellAgent{node.info.node_id, control::EndFeed{feed_ended_at_once_}});
     if (node.info.state == NodeState::kRunning) {
-      Become(node, NodeState::kDraining, WordsOfFeedEnd(), now, effects);
+      DrainAsFed(node, now, effects);
     } else if (node.info.state == NodeState::kDraining) {
-      node.info.detail = node.detail_of_state = WordsOfFeedEnd();
+      if (node.info.detail == node.detail_of_state) node.info.detail = WordsOfFeedEnd();
+      node.detail_of_state = WordsOfFeedEnd();
       effects.push_back(TellDriver{NodeChanged{Info(node, now)}});
     }
   }

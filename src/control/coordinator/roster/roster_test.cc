@@ -297,6 +297,13 @@ TEST_F(RosterTest, ANodeThatMakesNoStepsAnyMoreIsNamedUnlessItsWordsExplainIt) {
   EXPECT_EQ(beat(1), "");
   roster_.SetState(1, State(kRunning, "evaluating"), clock_.Now());
   EXPECT_EQ(beat(100), "evaluating");
+  for (const bool at_once : {false, true}) {
+    roster_.EndFeed({.at_once = at_once}, clock_.Now());
+    EXPECT_EQ(roster_.Nodes(clock_.Now())[1].state, kDraining);
+    EXPECT_EQ(beat(100), "evaluating") << "it says so once";
+  }
+  roster_.SetState(1, State(kRunning), clock_.Now());
+  EXPECT_EQ(beat(1), "stopping: no more rows will come");
 }
 
 TEST_F(RosterTest, ExplainsEachNodeInASentence) {

@@ -61,8 +61,8 @@ double SecondsOf(const NodeInfo& node, const Metrics& metrics, const char* name)
   return std::max(0.0, NumberOf(metrics, name).value_or(0));
 }
 
-bool WaitsForOthers(const NodeView& node) {
-  return NumberOf(*node.metrics, KnownName("share_waiting_for_nodes")).value_or(0) >= kMostly;
+bool WaitsForOthers(const Metrics& metrics) {
+  return NumberOf(metrics, KnownName("share_waiting_for_nodes")).value_or(0) >= kMostly;
 }
 
 }  // namespace
@@ -92,7 +92,8 @@ std::string DoingWithSilence(const NodeInfo& node, const Metrics& metrics) {
   if (const double silent = SecondsSilent(node, metrics); silent > 0) {
     wrong = fmt::format("no sign of life for {:.0f} s", silent);
   } else if (const double stopped = SecondsWithoutStep(node, metrics); stopped > 0) {
-    wrong = "no step for " + ClockText(stopped);
+    wrong = fmt::format("no step for {}{}", ClockText(stopped),
+                        WaitsForOthers(metrics) ? ", waits for other nodes" : "");
   }
   return wrong + (wrong.empty() || doing.empty() ? "" : "; ") + doing;
 }
@@ -106,7 +107,7 @@ std::string SilenceAmong(const std::vector<NodeView>& nodes) {
 std::string StuckAmong(const std::vector<NodeView>& nodes) {
   std::vector<NodeView> own;
   std::ranges::copy_if(nodes, std::back_inserter(own),
-                       [](const NodeView& node) { return !WaitsForOthers(node); });
+                       [](const NodeView& node) { return !WaitsForOthers(*node.metrics); });
   Longest longest = LongestAmong(own, SecondsWithoutStep);
   if (longest.node == nullptr) longest = LongestAmong(nodes, SecondsWithoutStep);
   if (longest.node == nullptr) return "";

@@ -70,6 +70,10 @@ TEST(SilenceTest, ANodeThatMakesNoStepsSaysSo) {
   EXPECT_EQ(DoingWithSilence(node, metrics(7205)), "no step for 2:00:05");
   node.detail = "all its rows are there";
   EXPECT_EQ(DoingWithSilence(node, metrics(70)), "no step for 1:10; all its rows are there");
+  Metrics held_up = metrics(70);
+  held_up["share_waiting_for_nodes"] = 0.9;
+  EXPECT_EQ(DoingWithSilence(node, held_up),
+            "no step for 1:10, waits for other nodes; all its rows are there");
   node.state = NodeState::kDone;
   EXPECT_EQ(SecondsWithoutStep(node, metrics(70)), 0);
 }

@@ -114,12 +114,16 @@ Result<StepGrant> StepDesk::Await(const std::string& queue, std::uint32_t epoch,
     waiting_for_ = key;
     log_at_ = Clock::Steady().Now() + kLogInterval;
   }
-  for (;;) {
+  std::optional<Result<StepGrant>> result;
+  bool waits = false;
+  while (!result) {
     const auto found = grants_.find(key);
     if (found != grants_.end() && enough(found->second)) {
       waiting_for_.reset();
-      return found->second;
+      result = found->second;
+      break;
     }
+    if (!std::exchange(waits, true)) waits_.Begin(Clock::Steady().Now());
     if (Clock::Steady().Now() >= log_at_) {
       log_at_ += kLogInterval;
       const std::vector<std::string> missing =
@@ -135,9 +139,17 @@ Result<StepGrant> StepDesk::Await(const std::string& queue, std::uint32_t epoch,
       lock.Lock();
       continue;
     }
-    TFOS_RETURN_IF_ERROR(
-        changed_.WaitRound(mutex_, wait, "the other nodes have not got their rows"));
+    const Status status =
+        changed_.WaitRound(mutex_, wait, "the other nodes have not got their rows");
+    if (!status.ok()) result = status;
   }
+  if (waits) waits_.End(Clock::Steady().Now());
+  return *std::move(result);
+}
+
+std::chrono::nanoseconds StepDesk::waited() const {
+  const MutexLock lock(mutex_);
+  return waits_.Total(Clock::Steady().Now());
 }
 
 }  // namespace tfos::feed

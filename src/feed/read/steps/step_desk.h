@@ -2,6 +2,7 @@
 #define TFOS_FEED_READ_STEPS_STEP_DESK_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,6 +15,7 @@
 
 #include "base/thread/mutex.h"
 #include "base/time/wait.h"
+#include "base/time/wait_meter.h"
 #include "feed/wire/item_ranges.h"
 #include "feed/wire/session.h"
 #include "tfos/status.h"
@@ -118,13 +120,15 @@ class StepDesk {
   /// The grant of the epoch once it is `enough`. Logs now and then which nodes it waits for.
   Result<StepGrant> Await(const std::string& queue, std::uint32_t epoch,
                           const std::function<bool(const StepGrant&)>& enough, const Wait& wait);
+  /// For how long this node had rows, and waited until others had some.
+  std::chrono::nanoseconds waited() const;
 
  private:
   using Key = std::pair<std::string, std::uint32_t>;
 
   std::atomic<bool> tells_waits_ = false;
   std::atomic<int> look_ = 0;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar changed_;
   Sender sender_ TFOS_GUARDED_BY(mutex_);
   Passer passer_ TFOS_GUARDED_BY(mutex_);
@@ -134,6 +138,7 @@ class StepDesk {
   std::map<Key, StepGrant> grants_ TFOS_GUARDED_BY(mutex_);
   std::size_t grant_bytes_ TFOS_GUARDED_BY(mutex_) = 0;  ///< That those take.
   bool said_left_out_ TFOS_GUARDED_BY(mutex_) = false;
+  WaitMeter waits_ TFOS_GUARDED_BY(mutex_);
   /// Since before `log_at_`, over several calls.
   std::optional<Key> waiting_for_ TFOS_GUARDED_BY(mutex_);
   Clock::TimePoint log_at_ TFOS_GUARDED_BY(mutex_){};

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -69,6 +70,19 @@ TEST_F(StepTicketsTest, AGrantThatReplacesAnotherTakesItsRoom) {
                                     {.deadline = Deadline::After({})});
   ASSERT_TRUE(grant.ok());
   EXPECT_EQ(grant->granted, 4U);
+}
+
+TEST_F(StepTicketsTest, WaitsForOtherNodesRowsAreCounted) {
+  const auto any = [](const StepGrant&) { return true; };
+  constexpr std::chrono::milliseconds kTime(20);
+  for (const auto least : {kTime, 2 * kTime}) {
+    EXPECT_FALSE(tickets_.Await("input", 3, any, {.deadline = Deadline::After(kTime)}).ok());
+    EXPECT_GE(tickets_.waited(), least);
+  }
+  const auto waited = tickets_.waited();
+  tickets_.OnGrant({.queue = "input", .epoch = 3, .granted = 1, .missing = {}});
+  EXPECT_TRUE(tickets_.Await("input", 3, any, {.deadline = Deadline::After(kTime)}).ok());
+  EXPECT_EQ(tickets_.waited(), waited) << "what was there was not waited for";
 }
 
 // Readers take kRetryLater for a wait that goes on.

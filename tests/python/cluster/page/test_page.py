@@ -53,7 +53,7 @@ def test_shows_nodes_curves_and_events(small):
         worker = row(driver, "worker:0")
         assert worker["State"] == "running" and worker["Step"] == "3" and worker["Loss"] == "0.25"
         assert worker["Rows read"] == "384" and worker["Queue"] == "2.0 MB"
-        assert "Epochs fed\n2" in text_of(driver, "#tiles")
+        assert "Epoch\n2\nof 4" in text_of(driver, "#tiles")
         assert "384 rows read from Spark" in text_of(driver, "#ledger")
         assert "epoch 2 of the queue 'input' was fed" in text_of(driver, "#events")
         assert "chief:0" in text_of(driver, "#legend")

@@ -229,6 +229,7 @@ def test_one_node_without_any_row_pads_when_it_knows_the_columns(spark, tmp_path
     [
         (dict(epochs=0), "epochs"),
         (dict(cache="tape"), "'tape'"),
+        (dict(cache="memory", epochs=65_538), "65,537 epochs at most, not 65,538"),
         (dict(validation=[1]), "a DataFrame, an RDD or a DStream, not list"),
     ],
 )
@@ -256,6 +257,7 @@ def test_what_is_fed_how_often(spark):
     sources = {"input": spark.range(3)}
     plain = plan_training(sources, 3, False, None)
     assert (plain.jobs, plain.replay, plain.seed_of_job(1)) == (3, Replay(), 0)
+    assert plan_training(sources, 65_537, False, "memory").replay.epochs == 1 << 16
     cached = plan_training(sources, 3, 5, "disk")
     assert (cached.jobs, cached.replay) == (1, Replay("disk", 2, 5))
     kept = plan_training(sources, 3, 5, "disk", may_lose_nodes=True)

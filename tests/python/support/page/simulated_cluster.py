@@ -94,7 +94,7 @@ class SimulatedCluster:
 
     nodes: how many. heartbeat_ms: between two looks of the coordinator at its numbers.
     max_lost_nodes: how many may be lost without ending the cluster. log_level: of the coordinator,
-    which logs to this process's standard error.
+    which logs to this process's standard error. name: of the application.
     """
 
     def __init__(
@@ -103,6 +103,7 @@ class SimulatedCluster:
         heartbeat_ms: int = 100,
         max_lost_nodes: int = 0,
         log_level: str = "ERROR",
+        name: str = "simulated",
     ):
         self.token = keys.new_token()
         self.cluster_id = os.urandom(8).hex()
@@ -110,7 +111,7 @@ class SimulatedCluster:
             {
                 "protocol": 1,
                 "cluster_id": self.cluster_id,
-                "name": "simulated",
+                "name": name,
                 "token": self.token,
                 "encrypt": "false",
                 "bind_address": "127.0.0.1",
