@@ -88,6 +88,7 @@ class Cluster:
         )
         self._addresses = Addresses.of(self._coordinator, self._token, settings)
         self._report = Report(self._addresses.page_from_driver)
+        self._failure_of_driver: dict[str, Any] | None = None
         progress.say(f"page | {self.page_url}")
         show = self._show_progress = Teller(
             progress, self._coordinator, lambda: self._feed.counts()
@@ -398,6 +399,9 @@ class Cluster:
             failure = self._coordinator.failure_behind(error)
             cause = failure or error
             stopped = isinstance(cause, ClusterStoppedError)
+            if failure is None:
+                message = f"{kind.__name__}: {error}"
+                self._failure_of_driver = {"step": "run the driver program", "message": message}
             self._abort(str(cause) if stopped else f"the driver program failed: {kind.__name__}")
             if failure is not None:
                 raise failure from error
@@ -468,9 +472,10 @@ class Cluster:
         self._onlookers.finish()
         failed = self._coordinator.failure is not None
         stopped = self._coordinator.was_stopped
-        how = "stopped" if stopped else "failed" if failed else "ended"
+        how = "stopped" if stopped else "failed" if failed or self._failure_of_driver else "ended"
         self._show_progress(how, last=True)
-        self._progress.say_ledger(self.ledger(), failed, stopped)
-        self._tab.finish()
+        cut_short = failed and any(n["state"] != "done" for n in self._coordinator.nodes())
+        self._progress.say_ledger(self.ledger(), cut_short, stopped)
+        self._tab.finish(self._failure_of_driver)
         if self._coordinator.executor_id is None:
             self._report.keep()

@@ -25,6 +25,8 @@ FINAL_STATES = frozenset({"done", "failed", "lost", "stopped"})
 
 #: A failure is raised as it is if Spark has not said more by then.
 _EXPLAIN_SECONDS = 10.0
+#: The cluster that somebody stops has ended by then, or its driver hears of it elsewhere.
+_STOP_SECONDS = 120.0
 
 
 def _without_doing(progress: dict[str, Any]) -> dict[str, Any]:
@@ -266,7 +268,9 @@ class Coordinator:
         with self._changed:
             self._changed.wait_for(lambda: not self._explaining, _EXPLAIN_SECONDS)
             # Nodes end before the cluster that somebody stops.
-            self._changed.wait_for(lambda: not self._stop_asked or self._failure is not None)
+            self._changed.wait_for(
+                lambda: not self._stop_asked or self._failure is not None, _STOP_SECONDS
+            )
             failure, stopped = self._failure, self._stopped
         if stopped:
             return ClusterStoppedError(stopped)

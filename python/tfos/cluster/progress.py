@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 #: That are named, each with what it does; of more, their states are counted.
 _MOST_NODES = 8
+#: Of a node's time.
+_MOSTLY = 0.5
 #: The width of a terminal that does not say.
 _COLUMNS = 80
 #: What a terminal does with the rest of a line: it forgets it.
@@ -211,12 +213,12 @@ class Progress:
         self._print(f"\r{shown}{_ERASE}", end="")
         self._open = True
 
-    def say_ledger(self, ledger: Ledger, failed: bool, stopped: bool = False) -> None:
-        """What happened to the rows that were fed. failed: whether the cluster did. stopped:
-        whether somebody has ended it, so that programs left rows."""
+    def say_ledger(self, ledger: Ledger, cut_short: bool, stopped: bool = False) -> None:
+        """What happened to the rows that were fed. cut_short: whether nodes were ended. stopped:
+        whether somebody has ended the cluster, so that programs left rows."""
         for line in ledger.lines():
             self.say(line)
-        if ledger.lines() and failed:
+        if ledger.lines() and cut_short:
             self.say(
                 "ledger | not all nodes have ended by themselves: their counts may be incomplete"
             )
@@ -227,14 +229,14 @@ class Progress:
                 "many epochs as the program reads",
                 ", ".join(sorted(ledger.asked_for_more)),
             )
-        if ledger.ended_early and not (failed or stopped):
+        if ledger.ended_early and not (cut_short or stopped):
             logger.warning(
                 '%s ended before all rows that were fed had been read ("left unread" in the '
                 "ledger): give fit() as many epochs as train()",
                 ", ".join(ledger.ended_early),
             )
         complaint = ledger.complaint()
-        if complaint and not failed:
+        if complaint and not cut_short:
             logger.warning("the feed's counts do not add up: %s", complaint)
 
     def _tell(
@@ -325,6 +327,19 @@ def seconds_without_step(node: dict[str, Any]) -> float:
     return counted(node["metrics"], "seconds_without_step")
 
 
+def _waits_for_others(node: dict[str, Any]) -> bool:
+    """Most of the time, in collective operations (WaitsForOthers of control/messages/progress)."""
+    return counted(node["metrics"], "share_waiting_for_nodes") >= _MOSTLY
+
+
+def _clock(seconds: float) -> str:
+    """``1:10``, ``2:00:05``."""
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}:{rest:02}"
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
 def _mark(node: dict[str, Any]) -> tuple[Any, ...]:
     """What of a node is told at once when it changes."""
     return (
@@ -356,7 +371,9 @@ def counts_of_states(nodes: list[dict[str, Any]]) -> list[str]:
     states = [node["state"] for node in nodes]
     counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     silent = [describe(node) for node in nodes if seconds_silent(node)]
-    silent += [describe(node) for node in nodes if seconds_without_step(node)]
+    stuck = [node for node in nodes if seconds_without_step(node)]
+    # Those that hold up the others say more than those that wait for them.
+    silent += [describe(node) for node in [n for n in stuck if not _waits_for_others(n)] or stuck]
     several = f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}"
     return [f"{several}: {counts}", *silent[:_MOST_NODES]]
 
@@ -382,7 +399,7 @@ def job_and_task(node: dict[str, Any]) -> str:
 def describe(node: dict[str, Any]) -> str:
     """``worker:0 running step=3 loss=0.1234``."""
     words = [job_and_task(node), node["state"]]
-    if node["state"] in ("expected", "registered", "running") and node.get("detail"):
+    if node["state"] not in FINAL_STATES and node.get("detail"):
         words.append(f"({node['detail']})")
     if node.get("leaving"):
         words.append(f"({node['leaving']})")
@@ -391,8 +408,8 @@ def describe(node: dict[str, Any]) -> str:
     if silent := seconds_silent(node):
         words.append(f"(no sign of life on {node['host']} for {silent:.0f} s)")
     elif stuck := seconds_without_step(node):
-        minutes, seconds = divmod(int(stuck), 60)
-        words.append(f"(no step for {minutes}:{seconds:02})")
+        waits = ", waits for other nodes" if _waits_for_others(node) else ""
+        words.append(f"(no step for {_clock(stuck)}{waits})")
     return " ".join(words)
 
 

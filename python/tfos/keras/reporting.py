@@ -39,12 +39,14 @@ def prepare(
 ) -> None:
     """Has models of ``package`` report from now on."""
     count = Count()
+    evaluations = Evaluations(say)
     look_again(lambda: count.tell_news(report))
+    look_again(evaluations.look)
 
     def make(model: Any) -> Reporting:
         # A model that has a training function has traced it before.
         traces = getattr(model, "train_function", None) is None
-        return Reporting(report, say, count, traces=traces)
+        return Reporting(report, say, count, evaluations, traces=traces)
 
     add_to_fit(package, Reporting, make)
 
@@ -78,6 +80,37 @@ class Count:
             report({"step": self._steps})
 
 
+class Evaluations:
+    """Says of a model that it evaluates, once that has taken long: it explains why there are no
+    steps. Threads: any."""
+
+    def __init__(self, say: Say, clock: Callable[[], float] = time.monotonic) -> None:
+        self._say = say
+        self._clock = clock
+        self._since: float | None = None
+        self._said = False
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        with self._lock:
+            self._since = self._clock()
+
+    def look(self) -> None:
+        """Again and again: the first batch of an evaluation may be what takes long."""
+        with self._lock:
+            is_long = self._since is not None and self._clock() - self._since >= _LONG_SECONDS
+            if is_long and not self._said:
+                self._said = True
+                self._say(_EVALUATING)
+
+    def end(self) -> None:
+        with self._lock:
+            self._since = None
+            if self._said:
+                self._said = False
+                self._say("")
+
+
 class Reporting(Callback):
     """Reports epochs, steps, the share that is done, and the logs.
 
@@ -101,12 +134,14 @@ class Reporting(Callback):
         report: Report,
         say: Say,
         count: Count,
+        evaluations: Evaluations,
         clock: Callable[[], float] = time.monotonic,
         traces: bool = True,
     ):
         self._report = report
         self._say = say
         self._count = count
+        self._evaluations = evaluations
         self._clock = clock
         self._traces = traces
         self._lock = threading.Lock()
@@ -117,8 +152,6 @@ class Reporting(Callback):
         self._begins = False  # with its first epoch
         self._waits_for_first = False
         self._has_trained = False  # on a batch of the epoch
-        self._evaluates_since: float | None = None
-        self._says_evaluating = False
         self.model: Any = None
         self.params: Any = None
 
@@ -161,23 +194,10 @@ class Reporting(Callback):
         self._tell(known, now=True)
 
     def on_test_begin(self, logs: Any = None) -> None:
-        with self._lock:
-            self._evaluates_since = self._clock()
-
-    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
-        with self._lock:
-            begun = self._evaluates_since
-            if begun is None or self._says_evaluating or self._clock() - begun < _LONG_SECONDS:
-                return
-            self._says_evaluating = True
-        self._say(_EVALUATING)
+        self._evaluations.begin()
 
     def on_test_end(self, logs: Any = None) -> None:
-        with self._lock:
-            self._evaluates_since = None
-            said, self._says_evaluating = self._says_evaluating, False
-        if said:
-            self._say("")
+        self._evaluations.end()
 
     def on_train_end(self, logs: Any = None) -> None:
         with self._lock:
@@ -190,9 +210,8 @@ class Reporting(Callback):
 
     def end(self, returned: bool) -> None:
         """``fit`` has ended, however it did."""
-        with self._lock:
-            says = self._traces or self._says_evaluating
-        if says:
+        self._evaluations.end()
+        if self._traces:
             self._say("")
 
     def _tell(self, logs: Any, *, now: bool, ended: bool = False) -> None:

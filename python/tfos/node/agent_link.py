@@ -31,12 +31,12 @@ class AgentLink:
         self._native = _native.NodeLink.from_environment()
         self.bootstrap: dict[str, Any] = json.loads(self._native.bootstrap)
         self.payload: bytes = self._native.payload
+        self._looks: list[Callable[[], None]] = []
         self._metrics: dict[str, Any] = {}
         self._of_keras: dict[str, Any] = {}
         self._state: dict[str, Any] = {}
         self._doing = ""
         self._collectives = collectives.Recent()
-        self._looks: list[Callable[[], None]] = []
         self._lock = threading.Lock()  # of the five above
         threading.Thread(target=self._look_again, name="tfos rates", daemon=True).start()
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import Any
 
 from pyspark.rdd import PipelinedRDD
 
 from tfos.spark.connect import is_connect
+
+logger = logging.getLogger(__name__)
 
 #: A table, a view or what ``DataFrame.alias`` has named, in a plan as Spark prints it.
 _NAMED = re.compile(r"^[\s:+|-]*SubqueryAlias (\S+)", re.MULTILINE)
@@ -19,7 +22,11 @@ _LONGEST = 60
 def name_of(data: Any, otherwise: str) -> str:
     """The name of an RDD, or that of the one table or view that a DataFrame is made of, or that its
     ``alias`` has given it. ``otherwise``: for what has no name, or several. Nothing runs for it."""
-    name = _of_frame(data) if hasattr(data, "mapInArrow") else _of_rdd(data)
+    try:
+        name = _of_frame(data) if hasattr(data, "mapInArrow") else _of_rdd(data)
+    except Exception:  # Spark's internals: a title is worth less than the training.
+        logger.debug("the rows have no name on Spark's pages", exc_info=True)
+        name = ""
     return (name or otherwise)[:_LONGEST]
 
 

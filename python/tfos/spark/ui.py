@@ -57,6 +57,9 @@ class Watched(Protocol):
     @property
     def failure(self) -> dict[str, Any] | None: ...
 
+    @property
+    def was_stopped(self) -> bool: ...
+
 
 class ClusterTab:
     """Tells Spark how one cluster is, where the session has the jar and a UI or an event log. Has
@@ -91,8 +94,10 @@ class ClusterTab:
         self._thread = threading.Thread(target=self._run, name="tfos-spark-ui", daemon=True)
         self._thread.start()
 
-    def finish(self) -> None:
-        """The cluster has ended. Returns when Spark knows, or has taken too long."""
+    def finish(self, failure: dict[str, Any] | None = None) -> None:
+        """The cluster has ended. Returns when Spark knows, or has taken too long. ``failure``: of
+        the driver's program, of which the cluster itself knows nothing; as a cluster's."""
+        self._events.failure_of_driver = failure
         self._ended.set()
         self._told.wait(_LAST_POST_SECONDS)
 
@@ -195,6 +200,8 @@ class EventMaker:
         self._ledger = ledger
         self._clock = clock
         self._began = clock()
+        #: Why the driver's program has ended the cluster, once it has failed.
+        self.failure_of_driver: dict[str, Any] | None = None
         #: By node and metric: when it was looked at for a rate, the node's metrics then, and the
         #: rate.
         self._rates: dict[tuple[str, str], tuple[float, Mapping[str, Any], float | None]] = {}
@@ -202,8 +209,10 @@ class EventMaker:
     def look(self, over: bool) -> dict[str, Any]:
         """How the cluster is now. ``over``: it has ended, and this is the last word."""
         now = self._clock()
-        failure = self._cluster.failure
-        if failure is not None:
+        failure = self._cluster.failure or self.failure_of_driver
+        if self._cluster.was_stopped:
+            state = "stopped"
+        elif failure is not None:
             state = "failed"
         elif over:
             state = "ended"

@@ -9,6 +9,7 @@
   const WAIT_MS = 5000;  // For news, in one request.
   const PAUSE_MS = 250;  // Between two requests: a node that writes all the time costs four a second.
   const RETRY_MS = 3000;
+  const LINE = 16;  // Pixels, about.
   const BOTTOM = 8;  // Pixels from the end that still count as the end.
 
   /** Why a request failed: the words of the answer if there was one, and its number. */
@@ -181,6 +182,16 @@
       this.toEnd.hidden = this.isAtEnd();
     }
 
+    /** Its stack comes first, with the latest call last. */
+    showMainThread(text) {
+      const end = text.indexOf("\n\n") > 0 ? text.indexOf("\n\n") : text.trimEnd().length;
+      const last = document.createRange();
+      last.setStart(this.stack.firstChild, Math.max(0, end - 1));
+      last.setEnd(this.stack.firstChild, end);
+      const below = last.getBoundingClientRect().bottom - this.stack.getBoundingClientRect().bottom;
+      this.stack.scrollTop += below + LINE;
+    }
+
     /** Once per click, and not again before the answer. */
     async askStack() {
       if (this.stacks) return;
@@ -195,7 +206,7 @@
         this.stackTitle.textContent = `Stacks at ${tfos.clock(new Date())}`;
         this.stack.textContent = text;
         this.stackTitle.hidden = this.stack.hidden = false;
-        this.stack.scrollTop = this.stack.scrollHeight;  // The latest call comes last.
+        this.showMainThread(text);
       } catch (error) {
         if (asked.signal.aborted) return;
         ({words} = refusal(error));  // Earlier stacks stay, with their time.

@@ -25,6 +25,11 @@
     const styles = phases.map(([, state, text]) =>
       (/^importing TensorFlow/.test(text) || trains(state) ? BEGINNINGS.find(([words]) => words.test(text))?.[1] : undefined) ||
       STYLES[state] || "phase-start");
+    const first = styles.indexOf("phase-first");
+    // It has made its first step, whatever its numbers, which come later, say.
+    for (let at = 0; at < styles.length; at += 1) {
+      if (first >= 0 && at > first && styles[at] === "phase-start" && trains(phases[at][1])) styles[at] = "phase-train";
+    }
     let before = false;  // A first step.
     for (let at = phases.length - 1; at >= 0; at -= 1) {
       if (!trains(phases[at][1])) before = before && phases[at][1] === "starting";
@@ -34,7 +39,8 @@
     return styles;
   }
 
-  const wordsOf = (state, text) => (state === "driver" ? text : text ? `${state}: ${text}` : state);
+  const WORDS = {silent: "no sign of life", stuck: "no step"};
+  const wordsOf = (state, text) => (state === "driver" ? text : `${WORDS[state] || state}${text ? `: ${text}` : ""}`);
 
   /** The phases of one row between two times, each with its end. */
   function within(phases, from, to) {

@@ -42,6 +42,7 @@ def cluster():
         formed=True,
         progress={},
         failure=None,
+        was_stopped=False,
         ledger=lambda: ledger,
         now=100.0,
     )
@@ -119,6 +120,18 @@ def test_the_state_follows_the_cluster(cluster, maker):
         "message": "x" * 4000 + " ...",
     }
     assert KEY not in json.dumps(event)
+
+
+def test_a_stop_is_no_failure_and_the_failure_of_the_drivers_program_is_one(cluster, maker):
+    maker.failure_of_driver = {"step": "run the driver program", "message": "ValueError: no"}
+    event = maker.look(over=True)
+    assert event["state"] == "failed"
+    assert event["failure"]["message"] == "ValueError: no"
+    cluster.was_stopped = True
+    cluster.failure = {"node_id": -1, "step": "run", "message": "a@b has stopped the cluster"}
+    event = maker.look(over=True)
+    assert event["state"] == "stopped"
+    assert event["failure"]["message"] == "a@b has stopped the cluster"
 
 
 def test_a_failure_names_its_node(cluster, maker):

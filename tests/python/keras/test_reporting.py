@@ -142,8 +142,9 @@ def test_training_that_fails_or_ends_early_leaves_no_word_behind(package, sink):
 
 def test_reports_have_a_distance_and_steps_are_counted_between_them(sink):
     now = [0.0]
+    say = sink.said.append
     callback = reporting.Reporting(
-        sink.reports.append, sink.said.append, reporting.Count(), clock=lambda: now[0]
+        sink.reports.append, say, reporting.Count(), reporting.Evaluations(say), lambda: now[0]
     )
     callback.set_params({"epochs": 1, "steps": 100})
     callback.on_train_begin()
@@ -178,11 +179,26 @@ def test_steps_that_were_too_fast_to_tell_are_told_by_a_look(package, sink, monk
 
 
 def test_an_evaluation_that_takes_long_says_so(package, sink, monkeypatch):
+    """Its first batch, too, which may be traced, or wait for its rows."""
+    looks = []
+    trainer = next(kind for kind in package.Model.__mro__ if "fit" in vars(kind))
+    monkeypatch.setattr(trainer, "fit", trainer.fit.__wrapped__)
+    reporting.prepare(package, sink.reports.append, sink.said.append, looks.append)
+
+    class Looking(package.callbacks.Callback):
+        def on_test_batch_begin(self, batch, logs=None):
+            for look in looks:
+                look()
+            told.append(list(sink.said))
+
+    told = []
     model = model_of(package)
     some = {"validation_data": ROWS, "validation_batch_size": 4, "verbose": 0}
-    model.fit(*ROWS, **some)
-    assert "evaluating" not in sink.said, "a short one is worth no word"
+    model.fit(*ROWS, callbacks=[Looking()], **some)
+    assert all("evaluating" not in said for said in told), "a short one is worth no word"
     monkeypatch.setattr(reporting, "_LONG_SECONDS", 0.0)
     sink.said.clear()
-    model.fit(*ROWS, epochs=2, **some)
+    told.clear()
+    model.fit(*ROWS, epochs=2, callbacks=[Looking()], **some)
+    assert told[0] == ["evaluating"]
     assert sink.said == ["evaluating", "", "evaluating", ""]

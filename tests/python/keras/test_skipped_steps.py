@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import keras
 from tfos.keras.fit import _Begin
-from tfos.keras.reporting import Count, Reporting
+from tfos.keras.reporting import Count, Evaluations, Reporting
 from tfos.keras.skipping import skip_steps
 
 BATCHES = 4
@@ -67,7 +67,8 @@ def test_no_loss_is_reported_of_batches_that_were_skipped(steps, losses):
     joins.steps = steps
     # Each look at the clock is long after the one before, so all is reported.
     times = itertools.count(0.0, 10.0)
-    reporting = Reporting(told.append, lambda doing: None, Count(), lambda: next(times))
+    evaluations = Evaluations(print)
+    reporting = Reporting(told.append, print, Count(), evaluations, lambda: next(times))
     last = []
     note = keras.callbacks.LambdaCallback(
         on_epoch_end=lambda epoch, logs: last.append(told[-1].get("loss"))

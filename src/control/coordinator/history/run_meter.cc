@@ -90,18 +90,14 @@ bool StandsStill(const NodeView& node) {
          SecondsWithoutStep(*node.info, *node.metrics) > 0;
 }
 
-bool HasNotBegun(const Metrics& metrics) {
-  return NumberOf(metrics, KnownName("rows")).value_or(0) == 0 &&
-         NumberOf(metrics, KnownName("step")).value_or(0) <= 0;
-}
-
 /// What most of the nodes do that do not train: "importing TensorFlow", or "2 of 3 nodes: ...".
 std::string DoingAmong(const Nodes& nodes) {
   std::map<std::string, std::size_t> count;
   for (const NodeView& node : nodes) {
     const NodeState state = node.info->state;
     // Rows may all have come before a program begins with them.
-    const bool begins = state == NodeState::kDraining && HasNotBegun(*node.metrics);
+    const bool begins = state == NodeState::kDraining && node.info->detail != kAllFed &&
+                        !node.info->detail.starts_with(kStopping);
     const bool tells = state == NodeState::kRegistered || state == NodeState::kRunning || begins;
     if (!tells) continue;
     if (std::string doing = DoingOf(*node.info, *node.metrics); !doing.empty()) {

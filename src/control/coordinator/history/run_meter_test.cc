@@ -153,7 +153,9 @@ TEST_F(RunMeterTest, SaysWhatNodesDoThatDoNotTrain) {
   EXPECT_EQ(Look().text, "step 5, 1 of 2 nodes: importing TensorFlow");
   nodes_[2].state = NodeState::kDraining;
   EXPECT_EQ(Look().text, "step 5, 0.0 steps/s, 1 of 2 nodes: importing TensorFlow");
-  metrics_[2] = {{"rows", std::int64_t{5}}};
+  nodes_[2].detail = "all its rows are there";
+  EXPECT_EQ(Look().text, "step 5, 0.0 steps/s");
+  nodes_[2].detail = "stopping: somebody asked for it";
   EXPECT_EQ(Look().text, "step 5, 0.0 steps/s");
 }
 

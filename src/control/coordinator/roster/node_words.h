@@ -7,15 +7,11 @@
 
 #include "control/messages/parts/node_info.h"
 #include "control/messages/parts/shared_messages.h"
+#include "control/messages/progress/silence.h"
 
 // What the coordinator says to people about a node, and the failures that carry it.
 // `since_ms` of a node says for how long it has been in its state. Threads: pure functions.
 namespace tfos::control {
-
-/// What a node trains with from now on: Spark brings it no more rows.
-inline constexpr const char* kAllFed = "all its rows are there";
-/// After `tfos stop`.
-inline constexpr const char* kFeedStopped = "stopping: no more rows will come";
 
 /// "1.5 s", "12 s".
 std::string SecondsForPeople(std::chrono::milliseconds duration);

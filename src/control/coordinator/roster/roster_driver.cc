@@ -92,7 +92,7 @@ void Roster::StopEach(const Stop& stop, TimePoint now, Effects& effects) {
       if (is_elastic() && !node.service) {
         effects.push_back(TellAgent{node.info.node_id, NoGroup{NoGroupAtStop(stop.reason)}});
       }
-      Become(node, NodeState::kDraining, "stopping: " + stop.reason, now, effects);
+      Become(node, NodeState::kDraining, kStopping + stop.reason, now, effects);
     }
   }
 }

@@ -12,6 +12,12 @@
 // more, for people. Threads: pure functions.
 namespace tfos::control {
 
+/// What a node trains with from now on: Spark brings it no more rows.
+inline constexpr const char* kAllFed = "all its rows are there";
+/// After `tfos stop`. All words about a stop begin as these do.
+inline constexpr const char* kFeedStopped = "stopping: no more rows will come";
+inline constexpr const char* kStopping = "stopping: ";
+
 /// For how many seconds a node's process has given no sign of life; 0 while it answers, and once
 /// the node has ended.
 double SecondsSilent(const NodeInfo& node, const Metrics& metrics);

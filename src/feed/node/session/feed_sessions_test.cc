@@ -165,6 +165,7 @@ TEST(FeedSessionsTest, ALogThatTakesNothingStopsNobodyElse) {
   ASSERT_TRUE(first.Open(Partition(0, /*until_read=*/true)).ok());
   ASSERT_TRUE(first.Bring(0, 2).ok());
   ASSERT_TRUE(second.Open(Partition(1)).ok());
+  ASSERT_TRUE(second.Bring(0, 2).ok());
   testing::StuckLog log;
   auto gone = std::async(std::launch::async, [&second] { second.Go(); });
   log.AwaitWriter();
@@ -174,6 +175,22 @@ TEST(FeedSessionsTest, ALogThatTakesNothingStopsNobodyElse) {
   gone.get();
   (*sessions)->Close();
   first.Go();
+}
+
+TEST(FeedSessionsTest, AFeederThatGoesBeforeItHasBroughtRowsIsNoBreak) {
+  auto sessions = FeedSessions::Create(Small());
+  ASSERT_TRUE(sessions.ok());
+  Feeder served_elsewhere(**sessions, 1);
+  ASSERT_TRUE(served_elsewhere.Open(Partition(0)).ok());
+  EXPECT_THAT(served_elsewhere.Heard(), ::testing::Contains(MessageType::kOpened));
+  served_elsewhere.Go();
+  EXPECT_EQ((*sessions)->counters().broken_sessions, 0u);
+  Feeder killed(**sessions, 2);
+  ASSERT_TRUE(killed.Open(Partition(1)).ok());
+  ASSERT_TRUE(killed.Bring(0, 2).ok());
+  killed.Go();
+  EXPECT_EQ((*sessions)->counters().broken_sessions, 1u);
+  (*sessions)->Close();
 }
 
 TEST(FeedSessionsTest, MemoryForASessionThatEndedMeanwhileIsGivenBack) {

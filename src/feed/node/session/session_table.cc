@@ -263,11 +263,11 @@ void SessionTable::Withdraw(FeedSession& session) {
 }
 
 void SessionTable::BreakOff(const SessionPointer& session, std::string_view why) {
-  // A feeder that was still waiting for memory has brought nothing, and many go when another node
-  // has served them.
-  const bool grows_first = session->phase == SessionPhase::kGrowing && session->items == 0 &&
-                           session->options.mode == Mode::kTrain;
-  if (session->phase != SessionPhase::kWaiting && !grows_first) {
+  // A feeder asks several nodes, and goes from the others when one has served it. What goes before
+  // it has brought a row takes nothing along, even if it had memory by then.
+  const bool has_begun = session->phase == SessionPhase::kEnding || session->items > 0 ||
+                         session->options.mode != Mode::kTrain;
+  if (session->phase != SessionPhase::kWaiting && has_begun) {
     chores_.warnings.push_back(fmt::format("feed: partition {} (task attempt {}) broke off: {}",
                                            session->options.key.partition, session->options.attempt,
                                            why));

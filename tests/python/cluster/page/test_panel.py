@@ -148,11 +148,19 @@ def test_stacks_come_at_a_click_and_only_the_harmless_ones(small):
         question = node.await_question("gentle_stacks")
         assert "Asking" in text_of(driver, "#stack-say")
         outer = "  in outer\n" * 200
-        node.tell_stacks(question, f"thread 7 'MainThread'\n  in <module>\n{outer}    stuck()\n")
+        others = "\nthread 8 'Thread-1'\n" + outer
+        node.tell_stacks(
+            question, f"thread 7 'MainThread'\n  in <module>\n{outer}    stuck()\n{others}"
+        )
         wait_for(lambda: "stuck()" in text_of(driver, "#stack"), "the stacks")
-        below = "const s = document.querySelector('#stack');"
-        below += "return s.scrollHeight - s.scrollTop - s.clientHeight"
-        assert abs(driver.execute_script(below)) < 2, "the latest call is in sight"
+        in_sight = """
+            const stack = document.querySelector('#stack'), call = document.createRange();
+            const at = stack.textContent.indexOf('stuck()');
+            call.setStart(stack.firstChild, at);
+            call.setEnd(stack.firstChild, at + 7);
+            const box = stack.getBoundingClientRect(), line = call.getBoundingClientRect();
+            return stack.scrollTop > 0 && line.top >= box.top && line.bottom <= box.bottom;"""
+        assert driver.execute_script(in_sight), "the latest call of the main thread is in sight"
         assert "in <module>" in text_of(driver, "#stack")
         assert text_of(driver, "#stack-title").startswith("Stacks at ")
         assert not is_shown(driver, "#stack-say")

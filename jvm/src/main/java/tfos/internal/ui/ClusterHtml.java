@@ -16,7 +16,7 @@ import tfos.internal.base.Json;
  * what it should be, is left empty: event logs may be of another version of tfos. Threads: any.
  */
 final class ClusterHtml {
-  private static final Set<String> ENDED = Set.of("ended", "failed");
+  private static final Set<String> ENDED = Set.of("ended", "failed", "stopped");
   private static final String[] NODE_HEADS = {
     "Node", "Host", "Executor", "State", "Step", "Steps/s", "Loss", "Rows read", "Rows/s"
   };
@@ -76,7 +76,7 @@ final class ClusterHtml {
         .append(live && !hasEnded(cluster) ? item("Live page", links(cluster, isPassedOn)) : "")
         .append("</ul>")
         .append(bar(progress.path("done")))
-        .append(failure(cluster.path("failure")))
+        .append(failure(cluster.path("failure"), cluster.path("state").asText()))
         .append(nodes(cluster.path("nodes"), cluster.path("failure")));
     return html.toString();
   }
@@ -131,15 +131,18 @@ final class ClusterHtml {
         + "\"></progress></p>" : "";
   }
 
-  private static String failure(JsonNode failure) {
+  private static String failure(JsonNode failure, String state) {
     if (!failure.isObject()) {
       return "";
+    }
+    if (state.equals("stopped")) {
+      return "<p>" + Html.text(failure.path("message")) + "</p>";
     }
     String where = Html.text(failure.path("node"));
     String host = Html.text(failure.path("host"));
     String step = Html.text(failure.path("step"));
     return "<h4>Failure</h4><p><strong>" + where + (host.isEmpty() ? "" : " on " + host)
-        + (where.isEmpty() ? "" : step.isEmpty() ? " failed" : " failed to ") + step
+        + (step.isEmpty() ? " failed" : where.isEmpty() ? "could not " : " failed to ") + step
         + "</strong></p><pre>" + Html.text(failure.path("message")) + "</pre>";
   }
 
