@@ -57,7 +57,8 @@ json FeedMetrics(const NodeFeed& feed) {
   metrics[KnownName("feed_memory_bytes")] = counters.region_bytes_in_use;
   metrics[KnownName("cache_memory_bytes")] = counters.cache_memory_bytes;
   metrics[KnownName("cache_file_bytes")] = counters.cache_file_bytes;
-  metrics[KnownName("feed_node_wait_seconds")] = Seconds(counters.consumer_wait + feed.steps().waited());
+  metrics[KnownName("feed_node_wait_seconds")] =
+      Seconds(counters.consumer_wait + feed.steps().waited());
   metrics[KnownName("feed_feeder_wait_seconds")] = Seconds(counters.feeder_wait);
   metrics[KnownName("feed_sessions")] = counters.open_sessions;
   if (feed.asked_for_more()) metrics[KnownName("asked_for_more")] = 1;

@@ -57,6 +57,7 @@
         if (before) this.clear();
         return;
       }
+      this.ask.disabled = tfos.hasEnded(node);
       const isOther = before?.node_id !== node.node_id;
       // One that was started again begins to count its output anew.
       const isAgain = !isOther && before.pid && node.pid && before.pid !== node.pid;
@@ -105,7 +106,9 @@
         } catch (error) {
           if (watch.signal.aborted) return;
           const {status, words} = refusal(error);
-          this.say.textContent = words;
+          // It goes when the cluster has ended, and takes what agents kept along.
+          this.say.textContent = error instanceof TypeError && tfos.hasEnded(this.node)
+            ? `The cluster has ended. The output is in the stderr of executor ${this.node.executor_id} on ${this.node.host}.` : words;
           if (status === 410) this.hasEnded = true;
           pause = RETRY_MS;
         }

@@ -66,7 +66,8 @@ TEST_F(EpochsTest, AnEpochFarAheadCannotBeMeant) {
   EXPECT_TRUE(epochs_.Check(0, 0).ok());
   EXPECT_TRUE(epochs_.Check(1 << 16, 1 << 16).ok());
   EXPECT_FALSE(epochs_.Check((1 << 16) + 1, 0).ok());
-  EXPECT_THAT(epochs_.Check(0, (1 << 16) + 1).ToString(), ::testing::HasSubstr("65536 is the most"));
+  EXPECT_THAT(epochs_.Check(0, (1 << 16) + 1).ToString(),
+              ::testing::HasSubstr("65536 is the most"));
   epochs_.EndBefore(1);
   EXPECT_TRUE(epochs_.Check((1 << 16) + 1, 0).ok());
 }
