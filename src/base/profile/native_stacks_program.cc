@@ -101,8 +101,8 @@ int WaitUnderAName() {
 
 template <std::size_t kBytes>
 void* MakeCode(const std::array<unsigned char, kBytes>& bytes) {
-  void* const code = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const code =
+      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (code == MAP_FAILED) std::abort();
   std::memcpy(code, bytes.data(), kBytes);
   __builtin___clear_cache(static_cast<char*>(code), static_cast<char*>(code) + kBytes);
@@ -121,7 +121,8 @@ int WaitBelowMadeCode() {
 /// As kernels of TensorFlow do: its stack pointer is in the midst of its data. Whatever a kernel
 /// would write there for a signal's handler shows.
 int SpinOffTheStack() {
-  // push rbp; mov rbp,rsp; mov rsp,rsi; again: cmp byte [rdi],0; je again; mov rsp,rbp; pop rbp; ret
+  // push rbp; mov rbp,rsp; mov rsp,rsi; again: cmp byte [rdi],0; je again; mov rsp,rbp; pop rbp;
+  // ret
   constexpr std::array<unsigned char, 17> kCode = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x89,
                                                    0xf4, 0x80, 0x3f, 0x00, 0x74, 0xfb,
                                                    0x48, 0x89, 0xec, 0x5d, 0xc3};
@@ -174,25 +175,25 @@ int Pause() {
 
 const std::map<std::string, int (*)()>& Kinds() {
   static const std::map<std::string, int (*)()> kinds = {
-      {"wait", &WaitInKnownFunction},
-      {"deep", [] { return WaitDeepDown(1000); }},
-      {"python", &RunPython},
-      {"name", &WaitUnderAName},
-      {"spin", &SpinInKnownFunction},
-      {"room", [] { return WaitWithRoom(10'000); }},
-      {"sort", &SortInKnownFunction},
-      {"raise", &RaiseInKnownFunction},
-      {"child", &WaitForChild},
+    {"wait", &WaitInKnownFunction},
+    {"deep", [] { return WaitDeepDown(1000); }},
+    {"python", &RunPython},
+    {"name", &WaitUnderAName},
+    {"spin", &SpinInKnownFunction},
+    {"room", [] { return WaitWithRoom(10'000); }},
+    {"sort", &SortInKnownFunction},
+    {"raise", &RaiseInKnownFunction},
+    {"child", &WaitForChild},
 #if defined(__x86_64__)
-      {"made", &WaitBelowMadeCode},
-      {"off", &SpinOffTheStack},
+    {"made", &WaitBelowMadeCode},
+    {"off", &SpinOffTheStack},
 #endif
-      {"compute", &Compute},
-      {"ends", &StartThreadsThatEnd},
-      {"poll", &Poll},
-      {"semaphore", &WaitForSemaphore},
-      {"sleep", &Sleep},
-      {"pause", &Pause},
+    {"compute", &Compute},
+    {"ends", &StartThreadsThatEnd},
+    {"poll", &Poll},
+    {"semaphore", &WaitForSemaphore},
+    {"sleep", &Sleep},
+    {"pause", &Pause},
   };
   return kinds;
 }
@@ -200,7 +201,8 @@ const std::map<std::string, int (*)()>& Kinds() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3 || ::pipe(bytes_for_threads.data()) != 0 || ::sem_init(&let_go, 0, 0) != 0) return 99;
+  if (argc < 3 || ::pipe(bytes_for_threads.data()) != 0 || ::sem_init(&let_go, 0, 0) != 0)
+    return 99;
   std::atomic<int> disturbed = 0;
   std::vector<std::thread> threads;
   std::string numbers;

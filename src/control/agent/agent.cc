@@ -75,9 +75,8 @@ class Agent {
         executor_jvm_(std::move(options.executor_jvm)),
         gpu_watch_(executor_),
         tensorboard_(executor_, log_, report_, warnings_),
-        native_calls_(
-            executor_, std::move(options.native_calls),
-            [this](std::string text) { questions_.OnNativeCalls(std::move(text)); }),
+        native_calls_(executor_, std::move(options.native_calls),
+                      [this](std::string text) { questions_.OnNativeCalls(std::move(text)); }),
         questions_(executor_, [this](const Answer& answer) { SendAnswer(answer); }) {
     Go("serve the node", Serve());
     Go("watch signals", WatchSignals());
@@ -397,12 +396,11 @@ void Agent::StartNode(const control::StartNode& start) {
     return;
   }
   node_ = std::move(node).value();
-  questions_.Begin(node_->pid(), node_->written(),
-                   {.stacks = [this](bool gentle) { TellNode(TellStacks{gentle}); },
-                    .profile = [this](milliseconds time) { TellNode(TakeProfile{time}); },
-                    .native_calls = [this] {
-                      native_calls_.Ask(static_cast<pid_t>(node_->pid()));
-                    }});
+  questions_.Begin(
+      node_->pid(), node_->written(),
+      {.stacks = [this](bool gentle) { TellNode(TellStacks{gentle}); },
+       .profile = [this](milliseconds time) { TellNode(TakeProfile{time}); },
+       .native_calls = [this] { native_calls_.Ask(static_cast<pid_t>(node_->pid())); }});
   Handle(AgentEvent::kNodeStarted);
   // The node holds the ports from here on, and only the node's own close is to free them.
   place_.ReleasePorts();

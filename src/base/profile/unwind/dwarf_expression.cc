@@ -244,7 +244,9 @@ bool Machine::ComputeOfTwo(std::uint8_t operation) {
     case kDivide:
       // The smallest number has no opposite.
       if (right == 0) ok_ = false;
-      if (ok_) Push(signed_right == -1 ? 0 - left : static_cast<std::uint64_t>(signed_left / signed_right));
+      if (ok_)
+        Push(signed_right == -1 ? 0 - left
+                                : static_cast<std::uint64_t>(signed_left / signed_right));
       return true;
     case kModulo:
       if (right == 0) ok_ = false;

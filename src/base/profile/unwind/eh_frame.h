@@ -24,15 +24,13 @@ struct FrameDescription {
   std::uint64_t code_step = 1;  ///< What addresses and offsets in the programs are multiples of.
   std::int64_t data_step = 1;
   std::uint64_t return_register = 0;
-  bool of_signal = false;      ///< The caller was interrupted, and did not call.
-  std::size_t common_at = 0;   ///< Where the programs begin.
+  bool of_signal = false;     ///< The caller was interrupted, and did not call.
+  std::size_t common_at = 0;  ///< Where the programs begin.
   std::size_t own_at = 0;
-  std::uint8_t encoding = 0;   ///< Of addresses in them.
+  std::uint8_t encoding = 0;      ///< Of addresses in them.
   std::uint64_t own_address = 0;  ///< Of the first byte of `own` in the process.
 
-  std::span<const std::byte> common_program() const {
-    return std::span(common).subspan(common_at);
-  }
+  std::span<const std::byte> common_program() const { return std::span(common).subspan(common_at); }
   std::span<const std::byte> own_program() const { return std::span(own).subspan(own_at); }
 };
 

@@ -117,8 +117,7 @@ Result<ThreadCopier::Copied> ThreadCopier::CopyHere(pid_t thread, const Deadline
   }
   const auto begin = std::chrono::steady_clock::now();
   if (::ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0) return Copied{.ended = true};
-  const std::optional<int> status =
-      AwaitStop(thread, Deadline::After(kPatience).Min(deadline));
+  const std::optional<int> status = AwaitStop(thread, Deadline::After(kPatience).Min(deadline));
   if (!status.has_value()) {
     return Copied{.why_not = fmt::format("it did not stop within {} ms", kPatience.count())};
   }
@@ -143,8 +142,8 @@ ThreadCopier::Copied ThreadCopier::TakeCopy(pid_t thread) const {
   // To read a file could take as long as its disk wants. The stack of a thread that has begun just
   // now is not in the map: its first page must do.
   if (stack == nullptr || !stack->path.starts_with('/')) {
-    const std::uint64_t end = stack != nullptr ? stack->end
-                                               : (copy.stack_address / kPageBytes + 1) * kPageBytes;
+    const std::uint64_t end =
+        stack != nullptr ? stack->end : (copy.stack_address / kPageBytes + 1) * kPageBytes;
     copy.stack.resize(std::min<std::uint64_t>(end - copy.stack_address, kMostStackBytes));
     copy.stack.resize(MemoryOfProcess(pid_).ReadSome(copy.stack_address, copy.stack));
   }

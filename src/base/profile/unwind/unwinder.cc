@@ -70,9 +70,15 @@ std::optional<Registers> CallersRegisters(const FrameDescription& frame, const F
   for (std::size_t i = 0; i < Registers::kCount; ++i) {
     const RegisterRule& rule = row.registers[i];
     // The stack pointer is the frame's address where nothing else is said.
-    caller.values[i] = i == Registers::kStackPointer && rule.kind == RegisterRule::Kind::kSame
-                           ? *base
-                           : CallersValue(rule, i, *base, registers, thread).value_or(0);
+    const std::optional<std::uint64_t> value =
+        i == Registers::kStackPointer && rule.kind == RegisterRule::Kind::kSame
+            ? base
+            : CallersValue(rule, i, *base, registers, thread);
+    if (!value.has_value() && i == frame.return_register &&
+        rule.kind != RegisterRule::Kind::kUndefined) {
+      return std::nullopt;
+    }
+    caller.values[i] = value.value_or(0);
   }
   std::uint64_t& pc = caller.values[Registers::kProgramCounter];
   pc = caller.values[static_cast<std::size_t>(frame.return_register)];
@@ -160,13 +166,13 @@ Calls Unwinder::Follow(const ThreadCopy& thread) {
     const FrameDescription& description = frame->description;
     const auto caller = CallersRegisters(description, frame->row, registers, thread);
     if (!caller.has_value()) return calls;
-    // What starts a thread says so by a return address that is gone.
+    // What starts a thread says so by a return address that is gone, or 0.
     const auto return_register = static_cast<std::size_t>(description.return_register);
-    if (frame->row.registers[return_register].kind == RegisterRule::Kind::kUndefined) {
+    const std::uint64_t next = caller->program_counter();
+    if (frame->row.registers[return_register].kind == RegisterRule::Kind::kUndefined || next == 0) {
       calls.end = Calls::End::kFirst;
       return calls;
     }
-    const std::uint64_t next = caller->program_counter();
     const Mapping* const code = FindMapping(mappings_, next);
     if (code == nullptr || !code->is_code) return calls;
     // Stacks grow downwards, so each caller's frame is above. A handler may have a stack of its

@@ -24,8 +24,9 @@ class NativeCallsTest : public ::testing::Test {
   std::vector<std::string> Run(std::vector<std::string> command, int questions,
                                std::chrono::milliseconds patience = NativeCalls::kPatience) {
     std::vector<std::string> texts;
-    NativeCalls calls(io_.get_executor(), std::move(command),
-                      [&](std::string text) { texts.push_back(std::move(text)); }, patience);
+    NativeCalls calls(
+        io_.get_executor(), std::move(command),
+        [&](std::string text) { texts.push_back(std::move(text)); }, patience);
     for (int i = 0; i < questions; ++i) calls.Ask(4711);
     io_.restart();
     io_.run();
@@ -51,7 +52,8 @@ TEST_F(NativeCallsTest, ACommandThatCrashesHasNoAnswer) {
 }
 
 TEST_F(NativeCallsTest, ACommandThatIsNotThereHasNoAnswer) {
-  EXPECT_THAT(Run(std::vector<std::string>{"/nowhere/tfos"}, 1), ElementsAre(HasSubstr("No such file")));
+  EXPECT_THAT(Run(std::vector<std::string>{"/nowhere/tfos"}, 1),
+              ElementsAre(HasSubstr("No such file")));
   EXPECT_THAT(Run(std::vector<std::string>(), 1), ElementsAre(HasSubstr("no command")));
 }
 

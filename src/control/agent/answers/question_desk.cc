@@ -220,8 +220,7 @@ bool QuestionDesk::HasThreads() const {
   return state.ok() && !state->dumping_core && state->state != 'Z' && state->state != 'X';
 }
 
-std::string QuestionDesk::DescribeStacks(const std::string* told,
-                                         const std::string& native) const {
+std::string QuestionDesk::DescribeStacks(const std::string* told, const std::string& native) const {
   if (pid_ == 0) return "the node's process has not been started yet\n";
   if (ended_) return "the node has ended\n";
   const Result<ProcessState> state = ReadProcessState(static_cast<pid_t>(pid_));

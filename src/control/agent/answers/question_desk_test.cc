@@ -373,8 +373,8 @@ TEST_F(QuestionDeskTest, AProcessThatIsStoppedIsNotAsked) {
   EXPECT_THAT(answers_[0].text, AllOf(HasSubstr("it is frozen (stopped by SIGSTOP"),
                                       HasSubstr("\n\nNative calls\n\nThreads of"),
                                       HasSubstr("sleep            is frozen")));
-  EXPECT_THAT(answers_[2].text, AllOf(HasSubstr("it is frozen (stopped by SIGSTOP"),
-                                      Not(HasSubstr("Native calls"))));
+  EXPECT_THAT(answers_[2].text,
+              AllOf(HasSubstr("it is frozen (stopped by SIGSTOP"), Not(HasSubstr("Native calls"))));
 }
 
 TEST_F(QuestionDeskTest, BeforeTheProcessThereIsNothingToTell) {
