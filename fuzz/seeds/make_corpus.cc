@@ -23,6 +23,7 @@
 #include "records/example/test_examples.h"
 #include "records/files/index_builder.h"
 #include "records/framing/compression.h"
+#include "seeds/base_corpus.h"
 #include "seeds/control_corpus.h"
 #include "seeds/hostile_corpus.h"
 #include "seeds/seed.h"
@@ -308,6 +309,7 @@ int main(int argc, char** argv) {
   }
   corpus = argv[1];
   Chunks();
+  for (const Seed& seed : BaseSeeds()) Write(seed.target, seed.name, seed.bytes);
   for (const Seed& seed : ControlSeeds()) Write(seed.target, seed.name, seed.bytes);
   for (const Seed& seed : HostileSeeds()) Write(seed.target, seed.name, seed.bytes);
   Examples();

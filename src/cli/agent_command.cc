@@ -37,7 +37,9 @@ Result<UniqueFd> TakeStream(int stream, int null_fd) {
 Status Supervise(Result<pid_t> executor_jvm) {
   const UniqueFd null_fd(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null_fd.valid()) return Status::FromErrno(errno, "open /dev/null");
-  control::AgentOptions options{.host = HostName(), .executor_jvm = std::move(executor_jvm)};
+  control::AgentOptions options{.host = HostName(),
+                                .native_calls = {"/proc/self/exe", "native-stacks"},
+                                .executor_jvm = std::move(executor_jvm)};
   TFOS_ASSIGN_OR_RETURN(options.input, TakeStream(STDIN_FILENO, null_fd.get()));
   TFOS_ASSIGN_OR_RETURN(options.output, TakeStream(STDOUT_FILENO, null_fd.get()));
   TFOS_ASSIGN_OR_RETURN(options.log, control::OpenNonBlockingTwin(STDERR_FILENO));

@@ -8,6 +8,7 @@
 #include "cli/command_table.h"
 #include "cli/coordinator_command.h"
 #include "cli/doctor/doctor_command.h"
+#include "cli/native_stacks_command.h"
 #include "cli/operate/operate_commands.h"
 #include "cli/parameter_server_command.h"
 #include "cli/python_command.h"
@@ -51,6 +52,7 @@ int main(int argc, char** argv) {
   tfos::cli::AddAgentCommand(app, exit_code);
   tfos::cli::AddCoordinatorCommand(app, exit_code);
   tfos::cli::AddParameterServerCommand(app, exit_code);
+  tfos::cli::AddNativeStacksCommand(app);
   tfos::cli::AddRunningNamesCommand(app);
   tfos::cli::AddCommandTableCommand(app);
   // CLI11 would only say that a subcommand is missing, and not which word it does not know.

@@ -1,7 +1,7 @@
 """What the threads of a node are doing, for people who ask with ``tfos stack``.
 
 The native side asks for it, on a thread of its own: with Python's lock :func:`text`, and without it
-faulthandler where a thread does not let go of the lock. It adds the threads' native calls itself.
+faulthandler where a thread does not let go of the lock. The agent adds the threads' native calls.
 """
 
 from __future__ import annotations

@@ -3,16 +3,20 @@
 
 #include <sys/types.h>
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/profile/unwind/memory_map.h"
 #include "base/time/deadline.h"
 #include "tfos/status.h"
 
 namespace tfos {
 
-/// The native calls that a thread of this process is in.
+/// The native calls that a thread is in.
 ///
 /// Owner and lifetime: a value. Threads: plain data.
 struct NativeStack {
@@ -20,31 +24,35 @@ struct NativeStack {
   std::string name;
   std::vector<std::uintptr_t> calls = {};  ///< Addresses in the code, the latest call first.
   bool goes_on = false;                    ///< There are more calls than that.
-  std::string why_not = {};                ///< Without calls: "it blocks all signals".
+  bool is_lost = false;                    ///< There are, but they are not known.
+  std::string why_not = {};                ///< Without calls: why they are not known.
+  std::chrono::nanoseconds stood{0};       ///< How long the thread was stopped.
 };
 
-/// Which signal makes a thread tell its calls. Programs may take it: then there are no stacks.
-int SignalOfNativeStacks();
-
-/// Loads what the signal's handler needs, as a thread that hangs may hold the loader's lock later.
-void PrepareNativeStacks();
-
-/// The stacks of all other threads of this process, one after the other. Each is interrupted by a
-/// signal, in whose handler it walks its own stack. Its system call is restarted (SA_RESTART), but
-/// some kinds return EINTR: signal(7). So ask only for those who may disturb the process.
+/// What a process's threads are in, and where its code is.
 ///
-/// It waits for 100 ms for each thread, and leaves out what is left at the deadline.
-/// Threads: any; one at a time, others wait. Errors: unsupported when the program has taken the
-/// signal, retry-later while a thread of an earlier call still walks.
-Result<std::vector<NativeStack>> TakeNativeStacks(const Deadline& deadline);
+/// Owner and lifetime: a value. Threads: plain data.
+struct NativeStacks {
+  std::vector<NativeStack> threads;
+  std::vector<Mapping> map;
+};
+
+/// The stacks of all threads of another process, one after the other. Each is stopped for a moment,
+/// some 100 us, while it is copied (unwind/thread_copier.h). Threads that end meanwhile are left
+/// out. It waits for 100 ms for each thread, and says so of those that are left at the deadline.
+///
+/// Call it in a process that is made for it: what happens to it then harms nobody.
+/// Threads: any. Errors: unsupported when the kernel does not let this process trace that one,
+/// reconnect when there is none.
+Result<NativeStacks> TakeNativeStacks(pid_t pid, const Deadline& deadline);
 
 /// For people, with the latest call last. Threads with the same calls are one. Calls that Python's
 /// interpreter makes, and those around it, are left out. At most `most_bytes`.
-std::string DescribeNativeStacks(const std::vector<NativeStack>& stacks, const Deadline& deadline,
+std::string DescribeNativeStacks(const NativeStacks& stacks, const Deadline& deadline,
                                  std::size_t most_bytes);
 
-/// Both; of a failure, what it is.
-std::string NativeStacksText(std::size_t most_bytes);
+/// Both, within 4 s; of a failure, what it is and what helps.
+std::string NativeStacksText(pid_t pid, std::size_t most_bytes);
 
 }  // namespace tfos
 

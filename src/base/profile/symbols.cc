@@ -7,11 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
-#include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,33 +30,6 @@ using Symbol = ElfW(Sym);
 constexpr std::size_t kMostHeaders = 4096;
 constexpr std::size_t kMostNameBytes = 4096;
 constexpr std::size_t kSymbolsAtOnce = 8192;
-
-/// One piece of code of a file in memory.
-struct Mapping {
-  std::uintptr_t begin = 0;
-  std::uintptr_t end = 0;
-  std::uint64_t offset = 0;  ///< In the file.
-  std::string path;
-};
-
-std::vector<Mapping> MappedCode() {
-  std::vector<Mapping> mappings;
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) {
-    unsigned long long begin = 0, end = 0, offset = 0;
-    std::array<char, 8> rights{};
-    int path = 0;
-    // begin-end rights offset device inode path
-    if (std::sscanf(line.c_str(), "%llx-%llx %7s %llx %*s %*s %n", &begin, &end, rights.data(),
-                    &offset, &path) < 4 ||
-        rights[2] != 'x') {
-      continue;
-    }
-    mappings.push_back({static_cast<std::uintptr_t>(begin), static_cast<std::uintptr_t>(end),
-                        offset, line.substr(std::min<std::size_t>(path, line.size()))});
-  }
-  return mappings;
-}
 
 /// Files are read and not mapped, so that one that somebody cuts off can't crash the process.
 bool ReadAt(int file, void* into, std::size_t bytes, std::uint64_t at) {
@@ -207,19 +177,19 @@ std::string ReadableFunction(std::string_view symbol) {
 }
 
 std::map<std::uintptr_t, std::string> NamesOfCode(const std::set<std::uintptr_t>& addresses,
+                                                  std::span<const Mapping> sorted,
                                                   const Deadline& deadline) {
   std::map<std::uintptr_t, std::string> names;
   std::map<std::string, std::vector<std::pair<std::uint64_t, std::uintptr_t>>> by_file;
-  const std::vector<Mapping> mappings = MappedCode();  // Sorted.
   for (const std::uintptr_t address : addresses) {
-    const auto above = std::ranges::upper_bound(mappings, address, {}, &Mapping::begin);
-    if (above == mappings.begin() || address >= std::prev(above)->end ||
-        std::prev(above)->path.empty()) {
+    const Mapping* const mapping = FindMapping(sorted, address);
+    if (mapping == nullptr || !mapping->is_code) {
       names[address] = fmt::format("{:#x}", address);
-      continue;
+    } else if (mapping->path.empty()) {
+      names[address] = "code that was made at run time";
+    } else {
+      by_file[mapping->path].emplace_back(address - mapping->begin + mapping->offset, address);
     }
-    const Mapping& mapping = *std::prev(above);
-    by_file[mapping.path].emplace_back(address - mapping.begin + mapping.offset, address);
   }
   for (const auto& [path, offsets] : by_file) NameInFile(path, offsets, deadline, names);
   return names;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <string>
+#include <vector>
 
 namespace {
 [[gnu::noinline]] int FunctionOfThisFileAlone(int number) {
@@ -19,6 +20,8 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::StartsWith;
 
+std::vector<Mapping> OwnMap() { return ReadMemoryMap(::getpid()); }
+
 Deadline Soon() { return Deadline::After(std::chrono::seconds(20)); }
 
 template <typename Function>
@@ -30,7 +33,7 @@ TEST(SymbolsTest, FunctionsOfFilesAndOfTheCLibraryHaveNames) {
   const std::uintptr_t own = Inside(&FunctionOfThisFileAlone);
   auto* const write = reinterpret_cast<void*>(&::write);
   const std::uintptr_t library = Inside(static_cast<char*>(write));
-  const auto names = NamesOfCode({own, library}, Soon());
+  const auto names = NamesOfCode({own, library}, OwnMap(), Soon());
   EXPECT_EQ(names.at(own), "(anonymous namespace)::FunctionOfThisFileAlone(int) (symbols_test)");
   EXPECT_FALSE(names.at(library).empty());
   EXPECT_EQ(FunctionOfThisFileAlone(2), 4);
@@ -38,12 +41,17 @@ TEST(SymbolsTest, FunctionsOfFilesAndOfTheCLibraryHaveNames) {
 
 TEST(SymbolsTest, WhatIsNotFoundInTimeHasItsPlaceInTheFile) {
   const std::uintptr_t own = Inside(&FunctionOfThisFileAlone);
-  const auto names = NamesOfCode({own}, Deadline::After(std::chrono::seconds(0)));
+  const auto names = NamesOfCode({own}, OwnMap(), Deadline::After(std::chrono::seconds(0)));
   EXPECT_THAT(names.at(own), ContainsRegex("^symbols_test[+]0x[0-9a-f]+$"));
 }
 
 TEST(SymbolsTest, AnAddressOfNoFileStandsForItself) {
-  EXPECT_EQ(NamesOfCode({0x10}, Soon()).at(0x10), "0x10");
+  EXPECT_EQ(NamesOfCode({0x10}, OwnMap(), Soon()).at(0x10), "0x10");
+}
+
+TEST(SymbolsTest, CodeOfNoFileWasMadeAtRunTime) {
+  const std::vector<Mapping> map = {{.begin = 0x1000, .end = 0x2000, .is_code = true}};
+  EXPECT_EQ(NamesOfCode({0x1800}, map, Soon()).at(0x1800), "code that was made at run time");
 }
 
 TEST(SymbolsTest, NamesOfCAreAsTheyAre) {

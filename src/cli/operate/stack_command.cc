@@ -15,7 +15,7 @@
 namespace tfos::cli {
 namespace {
 
-/// The agent waits for its node for 10 s.
+/// The agent waits for its node for 10 s, and for the native calls for 8 s.
 constexpr std::chrono::seconds kStacksPatience(30);
 
 Result<std::string> AskForStacks(const ClusterAccess& cluster, const std::string& name) {
@@ -45,8 +45,9 @@ void AddStackCommand(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "stack", "Print what the threads of a node are doing, in Python and in native code");
   command->footer(
-      "For the native calls, each thread gets the signal SIGRTMIN+10, which ends a few kinds of\n"
-      "system calls early (EINTR): docs/operate.md.");
+      "For the native calls, each thread stands for a moment, which ends a few kinds of system "
+      "calls\n"
+      "early (EINTR): docs/operate.md.");
   const auto choice = std::make_shared<ClusterChoice>();
   const auto node = std::make_shared<std::string>();
   AddNode(*command, *node);

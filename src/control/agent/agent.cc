@@ -19,6 +19,7 @@
 #include "base/logging.h"
 #include "base/process/descendants.h"
 #include "control/agent/agent_life.h"
+#include "control/agent/answers/native_calls.h"
 #include "control/agent/answers/question_desk.h"
 #include "control/agent/child/executor_log.h"
 #include "control/agent/event_details.h"
@@ -74,6 +75,8 @@ class Agent {
         executor_jvm_(std::move(options.executor_jvm)),
         gpu_watch_(executor_),
         tensorboard_(executor_, log_, report_, warnings_),
+        native_calls_(executor_, std::move(options.native_calls),
+                      [this](std::string text) { questions_.OnNativeCalls(std::move(text)); }),
         questions_(executor_, [this](const Answer& answer) { SendAnswer(answer); }) {
     Go("serve the node", Serve());
     Go("watch signals", WatchSignals());
@@ -119,9 +122,9 @@ class Agent {
     if (life_.node_runs()) node_->Send(message);
   }
   /// Our children that end under supervision. All others were left behind by the node's processes.
-  std::array<pid_t, 3> Supervised() const {
+  std::array<pid_t, 4> Supervised() const {
     return {node_ == nullptr ? 0 : static_cast<pid_t>(node_->pid()), tensorboard_.pid(),
-            gpu_watch_.pid()};
+            gpu_watch_.pid(), native_calls_.pid()};
   }
   FailureReport WithLastLines(FailureReport failure) const {
     if (node_ != nullptr) failure.log_tail = node_->written().LastLines();
@@ -151,6 +154,7 @@ class Agent {
   std::unique_ptr<NodeProcess> node_;
   GpuWatch gpu_watch_;
   NodeTensorBoard tensorboard_;
+  NativeCalls native_calls_;
   QuestionDesk questions_;
 };
 
@@ -276,6 +280,7 @@ void Agent::OnNodeMessage(NodeMessage message) {
 
 void Agent::OnNodeEnd(ExitStatus exit) {
   gpu_watch_.Stop();
+  native_calls_.Stop();
   report_.SetGpuUsage(std::nullopt);
   EndStrays();
   // Before the last word, after which the coordinator may close.
@@ -391,9 +396,11 @@ void Agent::StartNode(const control::StartNode& start) {
     return;
   }
   node_ = std::move(node).value();
-  questions_.Begin(node_->pid(), node_->written(),
-                   {.stacks = [this](bool gentle) { TellNode(TellStacks{gentle}); },
-                    .profile = [this](milliseconds time) { TellNode(TakeProfile{time}); }});
+  questions_.Begin(
+      node_->pid(), node_->written(),
+      {.stacks = [this](bool gentle) { TellNode(TellStacks{gentle}); },
+       .profile = [this](milliseconds time) { TellNode(TakeProfile{time}); },
+       .native_calls = [this] { native_calls_.Ask(static_cast<pid_t>(node_->pid())); }});
   Handle(AgentEvent::kNodeStarted);
   // The node holds the ports from here on, and only the node's own close is to free them.
   place_.ReleasePorts();

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <vector>
 
 #include "base/process/unique_fd.h"
 #include "control/host/gpus/gpu_lease.h"
@@ -16,6 +17,9 @@ struct AgentOptions {
   UniqueFd output = {};  ///< To the launch task.
   UniqueFd log = {};     ///< The executor's log, where the node's output goes. Shared with others.
   std::string host = {};
+  /// Prints in which native calls the threads of a process are, whose number is added; empty:
+  /// nothing does.
+  std::vector<std::string> native_calls = {};
   /// The executor JVM above the launch task, or why there is none; used when the bootstrap says -1.
   Result<pid_t> executor_jvm = Status(ErrorKind::kBug, "nobody looked for the executor");
 };

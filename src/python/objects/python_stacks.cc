@@ -14,7 +14,6 @@
 #include <thread>
 #include <utility>
 
-#include "base/profile/native_stacks.h"
 #include "base/thread/mutex.h"
 #include "base/thread/thread.h"
 #include "base/time/deadline.h"
@@ -25,10 +24,8 @@ namespace {
 
 /// A thread that runs Python gives the lock to another one within 5 ms.
 constexpr std::chrono::seconds kLockPatience(2);
-/// The most bytes of Python's half of an answer and of the native one, together far below a
-/// message's limit.
+/// Of an answer, with room for what the agent adds to it in a message.
 constexpr std::size_t kMostBytes = 1u << 20;
-constexpr std::size_t kMostNativeBytes = 256u << 10;
 
 /// For those who ask gently.
 constexpr std::string_view kLeftOut =
@@ -66,7 +63,6 @@ Result<std::shared_ptr<PythonStacks>> PythonStacks::Create(int signal, int file)
   }
   std::shared_ptr<PythonStacks> stacks(new PythonStacks(signal, std::move(own)));
   stacks->dump_ = action.sa_handler;
-  PrepareNativeStacks();
   return stacks;
 }
 
@@ -74,8 +70,7 @@ std::string PythonStacks::Text(bool gentle) {
   std::string text = TextWithLock();
   if (text.empty()) text = gentle ? std::string(kLeftOut) : TextWithoutLock();
   text.resize(std::min(text.size(), kMostBytes));
-  if (gentle) return text;
-  return text + "\n" + NativeStacksText(kMostNativeBytes);
+  return text;
 }
 
 std::string PythonStacks::TextWithLock() {

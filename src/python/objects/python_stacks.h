@@ -12,14 +12,13 @@
 namespace tfos::python {
 
 /// What the threads of Python in this process are at, also while one of them holds Python's lock in
-/// native code and never lets go of it; and in which native calls all threads are.
+/// native code and never lets go of it.
 ///
 /// First it asks for the lock for kLockPatience. With it nothing of Python moves, so the module
 /// tfos.node.stacks can say everything safely. A thread that keeps it for longer runs no Python:
 /// then faulthandler reads the threads' frames without the lock. It may crash the process if the
-/// holder returns from its native code in that very moment. For native calls it interrupts each
-/// thread with a signal (base/profile/native_stacks.h). So those who may not harm the process ask
-/// gently, and get a text that says what is left out.
+/// holder returns from its native code in that very moment. So those who may not harm the process
+/// ask gently, and get a text that says what is left out. Native calls are the agent's to find.
 ///
 /// Owner and lifetime: shared by the thread that asks and the one that waits for the lock.
 /// Threads: `Text` from any but one at a time, and without the lock. Errors: the text says so.
@@ -30,7 +29,7 @@ class PythonStacks : public std::enable_shared_from_this<PythonStacks> {
   /// Errors: what the system says of the file.
   static Result<std::shared_ptr<PythonStacks>> Create(int signal, int file);
 
-  /// `gentle`: with the lock or not at all, and without native calls.
+  /// `gentle`: with the lock or not at all.
   std::string Text(bool gentle);
 
  private:

@@ -1,4 +1,4 @@
-"""What a node's process tells of its threads, without an agent."""
+"""What a node's process tells of its threads, without an agent, and what its native calls are."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from support.waiting import BOUND_SECONDS
+from tfos.base import executable
 
 pytestmark = pytest.mark.timeout(2 * BOUND_SECONDS)
 
@@ -73,14 +75,14 @@ class Node:
 
 
 @contextmanager
-def node_that_runs(program: str) -> Iterator[Node]:
+def node_that_runs(program: str, **environment: str) -> Iterator[Node]:
     """Once it has printed a line."""
     agent, theirs = socket.socketpair()
     agent.settimeout(BOUND_SECONDS)
     agent.sendall(json.dumps(_BOOTSTRAP).encode() + b"\n")
     with subprocess.Popen(
         [sys.executable, "-c", _SERVE + program],
-        env=os.environ | {"TFOS_AGENT_FD": str(theirs.fileno())},
+        env=os.environ | environment | {"TFOS_AGENT_FD": str(theirs.fileno())},
         pass_fds=[theirs.fileno()],
         stdout=subprocess.PIPE,
         text=True,
@@ -95,11 +97,13 @@ def node_that_runs(program: str) -> Iterator[Node]:
             agent.close()
 
 
-def native_half(text: str) -> str:
-    """From "Native calls of all threads" on."""
-    python, heading, native = text.partition("Native calls of all threads, the latest last:\n")
-    assert heading, text
-    assert "in hang" in python
+def native_calls(node: Node) -> str:
+    """As the agent asks for them."""
+    command = [executable.path(), "native-stacks", str(node.process.pid)]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=BOUND_SECONDS)
+    assert found.returncode == 0, found.stderr
+    heading, _, native = found.stdout.partition("\n")
+    assert heading == "Native calls of all threads, the latest last:", found.stdout
     return native
 
 
@@ -112,7 +116,8 @@ def test_the_native_call_that_hangs_is_shown_again_and_again(library):
             text = node.stacks()
             held = "A thread holds Python's lock in native code" in text
             assert held == (library == "PyDLL")
-            of_main = native_half(text).partition(f"thread {node.process.pid} ")[2]
+            assert "in hang" in text
+            of_main = native_calls(node).partition(f"thread {node.process.pid} ")[2]
             of_main = of_main.partition("\n\n")[0]
             assert "  ... Python, see above ...\n" in of_main
             assert "  read (libc.so.6)" in of_main
@@ -121,13 +126,15 @@ def test_the_native_call_that_hangs_is_shown_again_and_again(library):
 
 
 @pytest.mark.parametrize("library", ["PyDLL", "CDLL"])
-def test_one_that_waits_for_any_signal_is_shown_too(library):
+def test_one_that_waits_for_any_signal_goes_on_waiting(library):
     program = f"LIBRARY = ctypes.{library}(None)\n"
     program += (
-        "def hang():\n    print('hangs', flush=True)\n    while True: LIBRARY.pause()\nhang()\n"
+        "def hang():\n    print('hangs', flush=True)\n    LIBRARY.pause()\n    os._exit(1)\nhang()\n"
     )
     with node_that_runs(program) as node:
-        assert "  pause (libc.so.6)" in native_half(node.stacks())
+        for _ in range(3):
+            assert "  pause (libc.so.6)" in native_calls(node)
+        assert node.process.poll() is None
 
 
 def test_threads_of_native_libraries_are_shown():
@@ -139,26 +146,37 @@ LIBRARY = ctypes.CDLL(None)
 hang()
 """
     with node_that_runs(program) as node:
-        native = native_half(node.stacks())
+        native = native_calls(node)
         assert "'tf_" in native
         assert " threads (" in native, "those that do the same are one"
         assert "Eigen::ThreadPoolTempl<...>" in native or "tsl::" in native
 
 
-def test_who_asks_gently_sends_no_signals():
-    with node_that_runs("LIBRARY = ctypes.CDLL(None)\nhang()\n") as node:
-        text = node.stacks(gentle=True)
-        assert "in hang" in text and "Native calls" not in text
-
-
-def test_a_program_may_take_the_signal():
+def test_tensorflow_that_computes_is_not_harmed():
+    """Its kernels keep data where the stack would be, so a signal's handler would destroy it."""
     program = """
-import signal
-signal.signal(signal.SIGRTMIN + 10, lambda *_: None)
-LIBRARY = ctypes.PyDLL(None)
-hang()
+import tensorflow as tf
+matrix = tf.random.stateless_normal((300, 300), (1, 2))
+print("computes", flush=True)
+first = tf.matmul(matrix, matrix).numpy()
+while not os.path.exists(os.environ["END"]):
+    for _ in range(100):
+        product = tf.matmul(matrix, matrix)
+    assert abs(product.numpy() - first).max() < 1e-3
 """
-    with node_that_runs(program) as node:
-        text = node.stacks()
-        assert "in hang" in text
-        assert "no native calls of threads: the program has taken the signal" in text
+    with tempfile.TemporaryDirectory() as folder:
+        end = os.path.join(folder, "end")
+        with node_that_runs(program, END=end) as node:
+            assert any("MatMul" in native_calls(node) for _ in range(100))
+            for _ in range(50):
+                native_calls(node)
+            with open(end, "x"):
+                pass
+            assert node.process.wait(BOUND_SECONDS) == 0
+
+
+def test_the_node_itself_tells_no_native_calls():
+    with node_that_runs("LIBRARY = ctypes.CDLL(None)\nhang()\n") as node:
+        for gentle in (False, True):
+            text = node.stacks(gentle=gentle)
+            assert "in hang" in text and "Native calls" not in text

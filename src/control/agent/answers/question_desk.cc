@@ -61,6 +61,11 @@ void QuestionDesk::OnProfile(Profile profile) {
   Wake();
 }
 
+void QuestionDesk::OnNativeCalls(std::string text) {
+  native_calls_ = {.count = native_calls_.count + 1, .text = std::move(text)};
+  Wake();
+}
+
 void QuestionDesk::End() {
   if (written_ == nullptr || std::exchange(ended_, true)) return;
   const std::size_t most = was_asked_for_output_ ? kMostBytes : kLastBytes;
@@ -122,7 +127,25 @@ asio::awaitable<void> QuestionDesk::AnswerAboutStacks(int number, bool gentle) {
     // Its answer may come later, and is the next one's then.
     if (told.count == before) told.asked = false;
   }
-  Say(number, DescribeStacks(told.count > before ? &told.text : nullptr));
+  const bool answered = told.count > before;
+  const std::string text = answered ? told.text : std::string();
+  std::string native;
+  if (!gentle) native = co_await FindNativeCalls();
+  Say(number, DescribeStacks(answered ? &text : nullptr, native));
+}
+
+asio::awaitable<std::string> QuestionDesk::FindNativeCalls() {
+  if (!HasThreads() || !ways_.native_calls) co_return std::string();
+  const std::int64_t before = native_calls_.count;
+  if (!native_calls_.asked) {
+    ways_.native_calls();
+    native_calls_.asked = native_calls_.count == before;
+  }
+  const auto has_come = [this, before] { return ended_ || native_calls_.count > before; };
+  co_await Wait(has_come, Deadline::After(kNativePatience));
+  if (native_calls_.count > before) co_return native_calls_.text;
+  native_calls_.asked = false;
+  co_return std::string("no native calls of threads: they were not found in time\n");
 }
 
 asio::awaitable<void> QuestionDesk::AnswerGently(int number) {
@@ -191,7 +214,13 @@ std::string QuestionDesk::WhyNoProfile(const std::string& by) const {
   return state.ok() && !StandsStill(*state) ? "" : WhyNoAnswer();
 }
 
-std::string QuestionDesk::DescribeStacks(const std::string* told) const {
+bool QuestionDesk::HasThreads() const {
+  if (pid_ == 0 || ended_) return false;
+  const Result<ProcessState> state = ReadProcessState(static_cast<pid_t>(pid_));
+  return state.ok() && !state->dumping_core && state->state != 'Z' && state->state != 'X';
+}
+
+std::string QuestionDesk::DescribeStacks(const std::string* told, const std::string& native) const {
   if (pid_ == 0) return "the node's process has not been started yet\n";
   if (ended_) return "the node has ended\n";
   const Result<ProcessState> state = ReadProcessState(static_cast<pid_t>(pid_));
@@ -205,6 +234,7 @@ std::string QuestionDesk::DescribeStacks(const std::string* told) const {
         "no stacks of Python: the process gives no answer: {}\n",
         state.ok() ? DescribeStandstill(*state) : std::string(state.status().message()));
   }
+  if (!native.empty()) text += "\n" + native;
   return text + fmt::format("\nThreads of process {}, as the kernel sees them:\n{}", pid_,
                             DescribeThreads(static_cast<pid_t>(pid_)));
 }

@@ -39,6 +39,9 @@ class QuestionDesk {
   static constexpr std::chrono::milliseconds kCollect{50};
   static constexpr std::chrono::seconds kStacksPatience{10};  ///< For the node's process.
 
+  /// For the native calls, after that.
+  static constexpr std::chrono::seconds kNativePatience{8};
+
   /// From one answer to those who ask gently until the next question of theirs.
   static constexpr std::chrono::seconds kGentlePause{1};
 
@@ -48,10 +51,11 @@ class QuestionDesk {
   static constexpr std::chrono::seconds kProfileHold{3};
 
   using Send = std::function<void(const Answer&)>;
-  /// What the node's process is asked for.
+  /// What the node's process is asked for, and others about it.
   struct Ways {
     std::function<void(bool gentle)> stacks;                      ///< For `OnStacks`.
     std::function<void(std::chrono::milliseconds time)> profile;  ///< For `OnProfile`.
+    std::function<void()> native_calls = {};                      ///< For `OnNativeCalls`.
   };
 
   /// `clock` is asked who may ask again.
@@ -65,6 +69,7 @@ class QuestionDesk {
   void OnOutput();
   void OnStacks(Stacks stacks);
   void OnProfile(Profile profile);
+  void OnNativeCalls(std::string text);
   /// The node has ended: sends the end of its output, which answers all that still ask.
   void End();
 
@@ -72,6 +77,7 @@ class QuestionDesk {
   boost::asio::awaitable<void> Answer(Question question);
   boost::asio::awaitable<void> AnswerAboutOutput(Question question);
   boost::asio::awaitable<void> AnswerAboutStacks(int number, bool gentle);
+  boost::asio::awaitable<std::string> FindNativeCalls();
   boost::asio::awaitable<void> AnswerGently(int number);
   boost::asio::awaitable<void> AnswerAboutProfile(Question question);
   /// Until `done`, or the deadline.
@@ -80,8 +86,10 @@ class QuestionDesk {
   void Say(int number, std::string text) const;
   void Refuse(int number, std::string why) const;
   void Tell(int number, const OutputLog::Piece& piece) const;
-  /// `told`: by the process; nullptr if it has not answered.
-  std::string DescribeStacks(const std::string* told) const;
+  /// `told`: by the process; nullptr if it has not answered. `native`: empty if nobody wants it.
+  std::string DescribeStacks(const std::string* told, const std::string& native) const;
+  /// Whether threads of the process may still be in native calls.
+  bool HasThreads() const;
   /// Why this process can't be profiled now; empty: it can.
   std::string WhyNoProfile(const std::string& by) const;
   std::string WhyNoAnswer() const;
@@ -105,6 +113,7 @@ class QuestionDesk {
   };
   Told gentle_stacks_;
   Told whole_stacks_;
+  Told native_calls_;
   bool answers_gently_ = false;      ///< Somebody who asked gently waits.
   Clock::TimePoint gently_again_{};  ///< The next one may ask then.
   bool profiles_ = false;  ///< The node has been asked for a profile, and somebody waits for it.

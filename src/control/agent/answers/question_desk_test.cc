@@ -23,6 +23,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 class QuestionDeskTest : public ::testing::Test {
@@ -38,6 +39,12 @@ class QuestionDeskTest : public ::testing::Test {
                      [this](milliseconds time) {
                        ThrowIfWanted();
                        asked_profiles_.push_back(time);
+                     },
+                 .native_calls =
+                     [this] {
+                       ThrowIfWanted();
+                       asked_native_calls_ += 1;
+                       if (!native_calls_.empty()) desk_.OnNativeCalls(native_calls_);
                      }});
   }
   /// As where memory runs out.
@@ -84,6 +91,8 @@ class QuestionDeskTest : public ::testing::Test {
   std::vector<Answer> answers_;
   int asked_stacks_ = 0;
   int asked_gently_ = 0;
+  int asked_native_calls_ = 0;
+  std::string native_calls_ = "Native calls\n";  ///< Told at once; empty: later.
   std::vector<milliseconds> asked_profiles_;
   int number_ = 0;
   bool throws_ = false;  ///< Whatever the desk calls next.
@@ -187,6 +196,39 @@ TEST_F(QuestionDeskTest, StacksHaveBothHalves) {
   desk_.OnStacks({.text = ""});
   AwaitAnswers(3);
   EXPECT_THAT(answers_[2].text, HasSubstr("runs no Python"));
+}
+
+TEST_F(QuestionDeskTest, NativeCallsFollowThoseOfPython) {
+  native_calls_ = "";
+  Begin();
+  AskForStacks();
+  AskForStacks();
+  EXPECT_EQ(asked_native_calls_, 0);
+  desk_.OnStacks({.text = "Thread 1 of Python\n"});
+  Run();
+  EXPECT_EQ(asked_native_calls_, 1) << "they share the answer";
+  EXPECT_THAT(answers_, IsEmpty());
+  desk_.OnNativeCalls("Native calls\n");
+  AwaitAnswers(2);
+  for (const Answer& answer : answers_) {
+    EXPECT_THAT(answer.text, HasSubstr("Thread 1 of Python\n\nNative calls\n\nThreads of"));
+  }
+  AskGently();
+  desk_.OnStacks({.text = "With the lock\n", .gentle = true});
+  AwaitAnswers(3);
+  EXPECT_THAT(answers_[2].text, HasSubstr("With the lock\n\nThreads of"));
+  EXPECT_EQ(asked_native_calls_, 1) << "it stops threads";
+}
+
+TEST_F(QuestionDeskTest, ANodeThatEndsIsNotAwaited) {
+  native_calls_ = "";
+  Begin();
+  AskForStacks();
+  desk_.OnStacks({.text = "Thread 1 of Python\n"});
+  Run();
+  desk_.End();
+  AwaitAnswers(2);
+  EXPECT_EQ(answers_[1].text, "the node has ended\n");
 }
 
 TEST_F(QuestionDeskTest, GentleStacksAreTakenOnceASecondAtMost) {
@@ -328,9 +370,11 @@ TEST_F(QuestionDeskTest, AProcessThatIsStoppedIsNotAsked) {
   ASSERT_THAT(answers_, SizeIs(3));
   EXPECT_TRUE(answers_[1].refused);
   EXPECT_THAT(answers_[1].text, HasSubstr("it is frozen (stopped by SIGSTOP"));
-  EXPECT_EQ(answers_[2].text, answers_[0].text);
   EXPECT_THAT(answers_[0].text, AllOf(HasSubstr("it is frozen (stopped by SIGSTOP"),
+                                      HasSubstr("\n\nNative calls\n\nThreads of"),
                                       HasSubstr("sleep            is frozen")));
+  EXPECT_THAT(answers_[2].text,
+              AllOf(HasSubstr("it is frozen (stopped by SIGSTOP"), Not(HasSubstr("Native calls"))));
 }
 
 TEST_F(QuestionDeskTest, BeforeTheProcessThereIsNothingToTell) {

@@ -153,6 +153,9 @@ Status NodeLink::Start(Handlers handlers) {
   }
   // From here on the agent's death shows as the end of the stream, however it comes about.
   ::prctl(PR_SET_PDEATHSIG, 0);
+  // Where only a process's ancestors may trace it (Yama), what the agent starts may, too: it looks
+  // for the native calls of threads. Elsewhere this fails, and nothing needs it.
+  ::prctl(PR_SET_PTRACER, ::getppid(), 0, 0, 0);
   return Status::Ok();
 }
 

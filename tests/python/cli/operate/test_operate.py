@@ -99,6 +99,7 @@ def test_stacks_of_a_node_that_waits_and_of_one_that_is_stopped(
         )
         assert "is frozen" in stopped.stdout.partition("as the kernel sees them")[2]
         assert "wait_in_python" not in stopped.stdout
+        assert "... Python, see above ..." in stopped.stdout, "native calls all the same"
         os.kill(pid, signal.SIGCONT)
         wait_for(
             lambda: "in wait_in_python" in run_tfos("stack", "worker:0").stdout, "its stacks again"
@@ -127,6 +128,22 @@ def test_stacks_of_a_node_that_holds_pythons_lock_in_native_code(
             cluster.wait(BOUND_SECONDS)
 
 
+@pytest.mark.long
+def test_a_node_that_computes_is_not_harmed_by_those_who_ask(standalone_spark, tmp_path, leftovers):
+    with start(standalone_spark, operate.multiply_matrices, tmp_path) as cluster:
+        wait_for_files(tmp_path, "computes")
+        pid = pid_of(cluster, "worker:0")
+        for _ in range(50):
+            stacks = run_tfos("stack", "worker:0")
+            assert stacks.returncode == 0, stacks.stderr
+            assert "Native calls of all threads, the latest last:" in stacks.stdout
+            assert "in multiply_matrices" in stacks.stdout
+        assert pid_of(cluster, "worker:0") == pid
+        (tmp_path / "end").touch()
+        cluster.wait(BOUND_SECONDS)
+    wait_for_files(tmp_path, "ended")
+
+
 def test_a_native_parameter_server_has_no_stacks_of_python(standalone_spark, tmp_path, leftovers):
     with start(standalone_spark, operate.wait_on_the_main_thread, tmp_path, parameter_servers=1):
         wait_for_files(tmp_path, "waits", 1)
@@ -134,6 +151,7 @@ def test_a_native_parameter_server_has_no_stacks_of_python(standalone_spark, tmp
         assert server.returncode == 0, server.stderr
         assert "the node runs no Python" in server.stdout
         assert "tfos-serve" in server.stdout
+        assert "epoll_wait (libc.so.6)" in server.stdout, "its native calls"
         (tmp_path / "end").touch()
 
 

@@ -203,6 +203,21 @@ def wait_on_the_main_thread(ctx):
     wait_in_python(ctx.args["dir"])
 
 
+def multiply_matrices(ctx):
+    """Until there is a file `end`, with the same result each time."""
+    import tensorflow as tf
+
+    folder = pathlib.Path(ctx.args["dir"])
+    matrix = tf.random.stateless_normal((300, 300), (1, 2))
+    first = tf.matmul(matrix, matrix).numpy()
+    (folder / f"computes-{ctx.node_id}").touch()
+    while not (folder / "end").exists():
+        for _ in range(100):
+            product = tf.matmul(matrix, matrix)
+        assert abs(product.numpy() - first).max() < 1e-3
+    (folder / f"ended-{ctx.node_id}").touch()
+
+
 def fit_on_a_slow_dataset(ctx):
     """Trains until there is a file `end`. Each batch takes far longer than its step, and no Python
     makes it."""

@@ -1,0 +1,84 @@
+#ifndef TFOS_CONTROL_AGENT_ANSWERS_NATIVE_CALLS_H_
+#define TFOS_CONTROL_AGENT_ANSWERS_NATIVE_CALLS_H_
+
+#include <sys/types.h>
+
+#include <array>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/process/subprocess.h"
+#include "tfos/status.h"
+
+namespace tfos::control {
+
+/// Asks in which native calls the threads of the node's process are: it runs a command for each
+/// question, `tfos native-stacks PID`, and tells what that prints. The command stops the threads
+/// for a moment, so it is none of the node's, and not the agent either: to the agent a stop would
+/// look like news of its child.
+///
+/// Owner and lifetime: the object owns the command's process, which also ends with the thread that
+/// has started it. The executor must not run any more once the object is destroyed.
+/// Threads: those of one single-threaded executor, which it never blocks.
+/// Errors: the text says why there are no native calls.
+class NativeCalls {
+ public:
+  /// For the command, which takes 4 s at most by itself.
+  static constexpr std::chrono::seconds kPatience{6};
+  static constexpr std::size_t kMostBytes = 512u << 10;
+
+  using OnText = std::function<void(std::string text)>;
+
+  /// `command`: without the number of the process, which is added. Empty: there is none.
+  /// `on_text` is called once for each `Ask`, maybe at once.
+  NativeCalls(const boost::asio::any_io_executor& executor, std::vector<std::string> command,
+              OnText on_text, std::chrono::milliseconds patience = kPatience)
+      : command_(std::move(command)),
+        on_text_(std::move(on_text)),
+        patience_(patience),
+        output_(executor),
+        ended_(executor),
+        limit_(executor) {}
+
+  /// Nothing happens while the command runs: then its text is the answer to both.
+  void Ask(pid_t pid);
+
+  /// Kills the command, and does not wait for its end. Nothing happens where none runs.
+  void Stop();
+
+  /// Zero where none runs.
+  pid_t pid() const { return process_ == nullptr ? 0 : process_->pid(); }
+
+ private:
+  Status Begin(pid_t pid);
+  void Read();
+  void AwaitEnd();
+  /// The command or its output has ended.
+  void OnEnd();
+
+  const std::vector<std::string> command_;
+  const OnText on_text_;
+  const std::chrono::milliseconds patience_;
+  std::unique_ptr<Subprocess> process_;
+  boost::asio::posix::stream_descriptor output_;
+  boost::asio::posix::stream_descriptor ended_;
+  boost::asio::steady_timer limit_;
+  std::array<char, 16384> buffer_;
+  std::string text_;
+  std::optional<ExitStatus> exit_;
+  bool output_ended_ = false;
+  bool late_ = false;
+};
+
+}  // namespace tfos::control
+
+#endif  // TFOS_CONTROL_AGENT_ANSWERS_NATIVE_CALLS_H_
