@@ -1,4 +1,5 @@
-"""What examples print and keep: the numbers are those of the files that they leave."""
+"""What examples print and keep: lines as examples/README.md shows them, and numbers that are those of
+the files that they leave."""
 
 import re
 import runpy
@@ -10,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 import keras
+from support.examples.shown_output import assert_as_shown
 from support.places import ROOT
 from tfos.examples import digits
 
@@ -28,9 +30,12 @@ def two_executors(spark_on):
 def printed(two_executors, run_program, capsys, leftovers):
     """A function that runs an example: what it printed."""
 
-    def run(name, *arguments):
+    def run(name, *arguments, as_shown=True):
         run_program(EXAMPLES / name, *arguments)
-        return capsys.readouterr().out
+        out = capsys.readouterr().out
+        if as_shown:
+            assert_as_shown(name, out)
+        return out
 
     return run
 
@@ -161,7 +166,8 @@ def test_a_search_without_optuna_says_what_to_install(monkeypatch):
 def test_layers_compute_in_16_bits(printed, tmp_path, policy, computes, scale):
     chosen = ["--policy", policy] if policy else []
     out = printed(
-        *("mixed_precision.py", "--gpus", "0", "--epochs", "4", "--directory", tmp_path, *chosen)
+        *("mixed_precision.py", "--gpus", "0", "--epochs", "4", "--directory", tmp_path, *chosen),
+        as_shown=bool(policy),
     )
     line = f"mixed_{computes} on CPU: computes in {computes}, keeps weights in float32"
     for node in (0, 1):

@@ -1,4 +1,5 @@
-"""Every example runs and reaches what it promises, which its exit status tells."""
+"""Every example runs, reaches what it promises, which its exit status tells, and prints what
+examples/README.md shows."""
 
 import collections
 import glob
@@ -12,11 +13,16 @@ import sys
 
 import pytest
 
+from support.examples.shown_output import assert_as_shown, shown
 from support.places import ROOT
 from tfos.files.access import access_for
 from tfos.files.interface import walk
 
 EXAMPLES = ROOT / "examples"
+PROGRAMS = {
+    str(path.relative_to(EXAMPLES))
+    for path in (*EXAMPLES.glob("*.py"), *EXAMPLES.glob("legacy/*.py"))
+}
 #: Examples and the arguments that keep them short; more than one run where there are variants. They
 #: run in this process, on executors that they share: to start their own takes longer than the rest.
 RUNS = [
@@ -56,6 +62,11 @@ WITH_RESULTS = {
 BOUND_SECONDS = 480
 
 
+def is_shown(name):
+    """docs/diagnosis.md shows what FAULTY prints."""
+    return not name.startswith("legacy/") and name not in {ON_HDFS, FAULTY}
+
+
 def run_example(name, *arguments, **environment):
     command = [sys.executable, str(EXAMPLES / name), *arguments]
     done = subprocess.run(
@@ -66,6 +77,8 @@ def run_example(name, *arguments, **environment):
         env={**os.environ, **environment},
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-6000:]}"
+    if is_shown(name):
+        assert_as_shown(name, done.stdout)
     return done.stdout
 
 
@@ -88,13 +101,15 @@ def test_example(run, three_executors, run_program, capsys, tmp_path, leftovers)
     # From an empty folder: it needs nothing that lies beside it.
     (tmp_path / "alone").mkdir()
     program = pathlib.Path(shutil.copy(EXAMPLES / name, tmp_path / "alone"))
-    if name in WITHOUT_MODEL:
-        run_program(program, *arguments)
-        return
     # images.py would look for images there.
-    here = [] if name == "images.py" else ["--directory", tmp_path]
+    here = [] if name in {"images.py", *WITHOUT_MODEL} else ["--directory", tmp_path]
     run_program(program, *arguments, *here)
-    kept = kept_by(capsys.readouterr().out)
+    printed = capsys.readouterr().out
+    if is_shown(name):
+        assert_as_shown(name, printed)
+    if name in WITHOUT_MODEL:
+        return
+    kept = kept_by(printed)
     if here:
         assert pathlib.Path(kept).is_relative_to(tmp_path)
     else:
@@ -117,12 +132,13 @@ def kept_by(printed):
 
 
 def test_every_example_is_run_here():
-    programs = {
-        str(path.relative_to(EXAMPLES))
-        for path in (*EXAMPLES.glob("*.py"), *EXAMPLES.glob("legacy/*.py"))
-    }
     run_here = {ON_HDFS, DEMO, FAULTY, ALONE[0], *(run[0] for run in RUNS)}
-    assert programs == WITH_RESULTS | run_here
+    assert WITH_RESULTS | run_here == PROGRAMS
+
+
+@pytest.mark.parametrize("name", sorted(filter(is_shown, PROGRAMS)))
+def test_the_page_shows_what_it_prints(name):
+    assert shown(name)
 
 
 # Four clusters, one after the other, take more than the usual bound on a busy machine.
