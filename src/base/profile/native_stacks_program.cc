@@ -223,7 +223,7 @@ int main(int argc, char** argv) {
   while (::read(std::atoi(argv[1]), &byte, 1) < 0 && errno == EINTR) {
   }
   stop = true;
-  for (std::thread& thread : threads) {
+  for (std::size_t i = 0; i < threads.size(); ++i) {
     ::sem_post(&let_go);
     if (::write(bytes_for_threads[1], "x", 1) != 1) return 98;
   }

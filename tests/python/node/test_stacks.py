@@ -128,9 +128,7 @@ def test_the_native_call_that_hangs_is_shown_again_and_again(library):
 @pytest.mark.parametrize("library", ["PyDLL", "CDLL"])
 def test_one_that_waits_for_any_signal_goes_on_waiting(library):
     program = f"LIBRARY = ctypes.{library}(None)\n"
-    program += (
-        "def hang():\n    print('hangs', flush=True)\n    LIBRARY.pause()\n    os._exit(1)\nhang()\n"
-    )
+    program += "def hang():\n    print('hangs', flush=True)\n    LIBRARY.pause()\n    os._exit(1)\nhang()\n"
     with node_that_runs(program) as node:
         for _ in range(3):
             assert "  pause (libc.so.6)" in native_calls(node)

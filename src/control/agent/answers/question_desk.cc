@@ -129,9 +129,14 @@ asio::awaitable<void> QuestionDesk::AnswerAboutStacks(int number, bool gentle) {
   }
   const bool answered = told.count > before;
   const std::string text = answered ? told.text : std::string();
-  std::string native;
-  if (!gentle) native = co_await FindNativeCalls();
-  Say(number, DescribeStacks(answered ? &text : nullptr, native));
+  // Before the threads stand for a moment: some system calls have another name afterwards.
+  std::string rest = fmt::format("\nThreads of process {}, as the kernel sees them:\n{}", pid_,
+                                 DescribeThreads(static_cast<pid_t>(pid_)));
+  if (!gentle) {
+    const std::string native = co_await FindNativeCalls();
+    if (!native.empty()) rest = "\n" + native + rest;
+  }
+  Say(number, DescribeStacks(answered ? &text : nullptr, rest));
 }
 
 asio::awaitable<std::string> QuestionDesk::FindNativeCalls() {
@@ -220,7 +225,7 @@ bool QuestionDesk::HasThreads() const {
   return state.ok() && !state->dumping_core && state->state != 'Z' && state->state != 'X';
 }
 
-std::string QuestionDesk::DescribeStacks(const std::string* told, const std::string& native) const {
+std::string QuestionDesk::DescribeStacks(const std::string* told, const std::string& rest) const {
   if (pid_ == 0) return "the node's process has not been started yet\n";
   if (ended_) return "the node has ended\n";
   const Result<ProcessState> state = ReadProcessState(static_cast<pid_t>(pid_));
@@ -234,9 +239,7 @@ std::string QuestionDesk::DescribeStacks(const std::string* told, const std::str
         "no stacks of Python: the process gives no answer: {}\n",
         state.ok() ? DescribeStandstill(*state) : std::string(state.status().message()));
   }
-  if (!native.empty()) text += "\n" + native;
-  return text + fmt::format("\nThreads of process {}, as the kernel sees them:\n{}", pid_,
-                            DescribeThreads(static_cast<pid_t>(pid_)));
+  return text + rest;
 }
 
 // Answers are made outside of coroutines: GCC 12 destroys temporary aggregates in them twice.

@@ -86,8 +86,8 @@ class QuestionDesk {
   void Say(int number, std::string text) const;
   void Refuse(int number, std::string why) const;
   void Tell(int number, const OutputLog::Piece& piece) const;
-  /// `told`: by the process; nullptr if it has not answered. `native`: empty if nobody wants it.
-  std::string DescribeStacks(const std::string* told, const std::string& native) const;
+  /// `told`: by the process; nullptr if it has not answered. `rest`: what follows that.
+  std::string DescribeStacks(const std::string* told, const std::string& rest) const;
   /// Whether threads of the process may still be in native calls.
   bool HasThreads() const;
   /// Why this process can't be profiled now; empty: it can.

@@ -50,6 +50,7 @@ constexpr NamedCall kCalls[] = {
     {SYS_fsync, "fsync"},
     {SYS_openat, "openat"},
     {SYS_flock, "flock"},
+    {SYS_restart_syscall, "restart_syscall"},
     {SYS_ioctl, "ioctl"},
     {SYS_munmap, "munmap"},
 #ifdef SYS_poll
