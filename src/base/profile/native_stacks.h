@@ -39,7 +39,7 @@ struct NativeStacks {
 
 /// The stacks of all threads of another process, one after the other. Each is stopped for a moment,
 /// some 100 us, while it is copied (unwind/thread_copier.h). Threads that end meanwhile are left
-/// out. It waits for 100 ms for each thread, and says so of those that are left at the deadline.
+/// out. It waits for 0.5 s for each thread, and says so of those that are left at the deadline.
 ///
 /// Call it in a process that is made for it: what happens to it then harms nobody.
 /// Threads: any. Errors: unsupported when the kernel does not let this process trace that one,

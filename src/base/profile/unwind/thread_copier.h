@@ -29,7 +29,7 @@ namespace tfos {
 class ThreadCopier {
  public:
   /// For a thread to stop. It has gone on by itself once this has passed.
-  static constexpr std::chrono::milliseconds kPatience{100};
+  static constexpr std::chrono::milliseconds kPatience{500};
   /// Of a stack, from its latest call on.
   static constexpr std::size_t kMostStackBytes = 256u << 10;
 
