@@ -135,8 +135,21 @@ def test_a_refusal_is_said_in_its_words():
         driver.execute_script(CLICK, WORKER)
         refused = "the node is lost, and its output is in its executor's log"
         wait_for(lambda: text_of(driver, "#panel-say") == refused, "a refusal")
-        driver.execute_script(CLICK, "#panel-stack")
-        wait_for(lambda: refused in text_of(driver, "#stack-say"), "another refusal")
+        stack = driver.find_element(By.CSS_SELECTOR, "#panel-stack")
+        wait_for(lambda: not stack.is_enabled(), "the page to know that it has no threads")
+
+
+def test_after_the_end_a_panel_says_where_the_output_is():
+    with browser() as driver:
+        with SimulatedCluster(2) as cluster:
+            cluster.run(1)
+            driver.get(cluster.link)
+            wait_for_looks(driver)
+            cluster.fail(1, "ValueError: too cold", "the traceback")
+            wait_for(lambda: text_of(driver, "#state") == "failed", "the end")
+        driver.execute_script(CLICK, WORKER)
+        said = "The cluster has ended. The output is in the stderr of executor 1 on "
+        wait_for(lambda: text_of(driver, "#panel-say").startswith(said), "words of the end")
 
 
 def test_stacks_come_at_a_click_and_only_the_harmless_ones(small):
