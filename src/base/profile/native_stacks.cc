@@ -92,7 +92,8 @@ std::string Heading(const std::vector<const NativeStack*>& alike) {
 
 Result<NativeStacks> TakeNativeStacks(pid_t pid, const Deadline& deadline) {
   const std::vector<pid_t> threads = ThreadsOf(pid);
-  if (threads.empty()) return Status(ErrorKind::kReconnect, "there is no such process");
+  if (threads.empty())
+    return Status(ErrorKind::kReconnect, fmt::format("process {} has ended", pid));
   NativeStacks stacks{.threads = {}, .map = ReadMemoryMap(pid)};
   const ThreadCopier copier(pid, stacks.map);
   const MemoryOfProcess memory(pid);

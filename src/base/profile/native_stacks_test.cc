@@ -258,7 +258,7 @@ TEST(NativeStacksTest, FiftyThreadsWithTheSameCallsAreOne) {
 
 TEST(NativeStacksTest, OfAProcessThatIsNotThereNothingIsKnown) {
   EXPECT_EQ(TakeNativeStacks(0x7fffffff, Soon()).status().kind(), ErrorKind::kReconnect);
-  EXPECT_THAT(NativeStacksText(0x7fffffff, kMostBytes), HasSubstr("there is no such process"));
+  EXPECT_THAT(NativeStacksText(0x7fffffff, kMostBytes), HasSubstr("process 2147483647 has ended"));
 }
 
 TEST(NativeStacksTest, AfterTheDeadlineNobodyIsAsked) {

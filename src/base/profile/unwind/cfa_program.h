@@ -16,7 +16,7 @@ namespace tfos {
 struct RegisterRule {
   enum class Kind : std::uint8_t {
     kSame,        ///< In the register itself.
-    kUndefined,   ///< Gone; of the return address: there is no caller.
+    kUndefined,   ///< Lost. A frame whose return address is lost has no caller.
     kAt,          ///< In memory, `number` bytes from the frame's address.
     kIs,          ///< That address plus `number` itself.
     kRegister,    ///< In the register `number`.

@@ -35,7 +35,7 @@ class ThreadCopier {
 
   struct Copied {
     std::optional<ThreadCopy> copy = {};
-    bool ended = false;        ///< There is no such thread any more.
+    bool ended = false;        ///< The thread has ended.
     std::string why_not = {};  ///< It can't be known; else empty.
     std::chrono::nanoseconds stood{0};
   };

@@ -62,7 +62,7 @@ class Unwinder {
     FrameDescription description;
     FrameRow row;  ///< Borrows from it.
   };
-  /// nullptr: there is no description of the code.
+  /// nullptr if nothing describes the code.
   const Frame* FrameAt(std::uint64_t pc);
   std::unique_ptr<Frame> FindFrameAt(std::uint64_t pc) const;
   std::optional<FrameTable> TableOf(const Mapping& code, std::uint64_t pc) const;

@@ -1,4 +1,4 @@
-"""What examples/README.md shows of a program's output is what the program prints, but for numbers."""
+"""Checks that a program prints what examples/README.md shows of its output, except for numbers."""
 
 from __future__ import annotations
 
