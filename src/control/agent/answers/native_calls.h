@@ -3,20 +3,16 @@
 
 #include <sys/types.h>
 
-#include <array>
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
 #include <functional>
-#include <memory>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/process/subprocess.h"
+#include "control/host/child_output.h"
 #include "tfos/status.h"
 
 namespace tfos::control {
@@ -41,41 +37,27 @@ class NativeCalls {
   /// `command`: without the number of the process, which is added. Empty: there is none.
   /// `on_text` is called once for each `Ask`, maybe at once.
   NativeCalls(const boost::asio::any_io_executor& executor, std::vector<std::string> command,
-              OnText on_text, std::chrono::milliseconds patience = kPatience)
-      : command_(std::move(command)),
-        on_text_(std::move(on_text)),
-        patience_(patience),
-        output_(executor),
-        ended_(executor),
-        limit_(executor) {}
+              OnText on_text, std::chrono::milliseconds patience = kPatience);
 
   /// Nothing happens while the command runs: then its text is the answer to both.
   void Ask(pid_t pid);
 
   /// Kills the command, and does not wait for its end. Nothing happens where none runs.
-  void Stop();
+  void Stop() { child_.Kill(); }
 
   /// Zero where none runs.
-  pid_t pid() const { return process_ == nullptr ? 0 : process_->pid(); }
+  pid_t pid() const { return child_.pid(); }
 
  private:
   Status Begin(pid_t pid);
-  void Read();
-  void AwaitEnd();
-  /// The command or its output has ended.
-  void OnEnd();
+  void OnEnd(const ExitStatus& exit);
 
   const std::vector<std::string> command_;
   const OnText on_text_;
   const std::chrono::milliseconds patience_;
-  std::unique_ptr<Subprocess> process_;
-  boost::asio::posix::stream_descriptor output_;
-  boost::asio::posix::stream_descriptor ended_;
+  ChildOutput child_;
   boost::asio::steady_timer limit_;
-  std::array<char, 16384> buffer_;
   std::string text_;
-  std::optional<ExitStatus> exit_;
-  bool output_ended_ = false;
   bool late_ = false;
 };
 

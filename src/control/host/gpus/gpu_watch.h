@@ -3,19 +3,15 @@
 
 #include <sys/types.h>
 
-#include <array>
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <cstddef>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/process/subprocess.h"
+#include "control/host/child_output.h"
 #include "control/host/gpus/gpu_usage.h"
-#include "tfos/status.h"
 
 namespace tfos::control {
 
@@ -28,7 +24,9 @@ namespace tfos::control {
 class GpuWatch {
  public:
   explicit GpuWatch(const boost::asio::any_io_executor& executor)
-      : output_(executor), ended_(executor) {}
+      : child_(
+            executor, [this](std::string_view bytes) { Take(bytes); },
+            [this](const ExitStatus& exit) { OnEnd(exit); }) {}
 
   /// Begins to watch these GPUs; without any, nothing happens. Call it once. `indices`: as
   /// CUDA_VISIBLE_DEVICES takes them.
@@ -41,25 +39,16 @@ class GpuWatch {
   std::optional<GpuUsage> usage() const;
 
   /// Zero before it starts, and once it was reaped.
-  pid_t pid() const { return process_ == nullptr ? 0 : process_->pid(); }
+  pid_t pid() const { return child_.pid(); }
 
  private:
-  Status Begin(const std::vector<std::string>& indices);
-  void Read();
-  void AwaitEnd();
-  /// Its process or its output has ended.
-  void OnEnd();
   void Take(std::string_view bytes);
+  void OnEnd(const ExitStatus& exit);
   void GiveUp(const std::string& why);
 
   std::string gpus_;  // for people
-  std::unique_ptr<Subprocess> process_;
-  boost::asio::posix::stream_descriptor output_;
-  boost::asio::posix::stream_descriptor ended_;
-  std::array<char, 4096> buffer_;
+  ChildOutput child_;
   std::optional<GpuUsageReader> reader_;  // as long as its answers are wanted
-  std::optional<ExitStatus> exit_;
-  bool output_ended_ = false;
 };
 
 }  // namespace tfos::control
