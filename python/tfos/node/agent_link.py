@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tfos import _native
@@ -24,6 +25,15 @@ MOST_METRIC_BYTES = 256
 _LOOK_SECONDS = 1.0
 
 
+class _Doing:
+    """Words of the program. Two are never equal, as two threads may say the same."""
+
+    def __init__(self, words: str) -> None:
+        if not isinstance(words, str) or not words.strip():
+            raise BadInputError(f"say in words what the program is doing, not {words!r}")
+        self.words = _cut(" ".join(words.split()))
+
+
 class AgentLink:
     """This process's link to its agent: states and metrics out; the native side listens."""
 
@@ -35,9 +45,11 @@ class AgentLink:
         self._metrics: dict[str, Any] = {}
         self._of_keras: dict[str, Any] = {}
         self._state: dict[str, Any] = {}
-        self._doing = ""
+        self._by_itself = ""  # what was said without a line of the program's
+        self._by_program: list[_Doing] = []  # what the program says, the latest last
+        self._doing = ""  # what was told of both
         self._collectives = collectives.Recent()
-        self._lock = threading.Lock()  # of the five above
+        self._lock = threading.Lock()  # of the seven above
         threading.Thread(target=self._look_again, name="tfos rates", daemon=True).start()
 
     @property
@@ -56,15 +68,36 @@ class AgentLink:
         """Says which state the node is in, and what it does there, for people."""
         with self._lock:
             self._state = {"state": state, "detail": detail, **fields}
-            self._doing = ""
+            self._by_itself = self._doing = ""
             self.send("state", **self._state)
+            self._tell_doing()
 
     def say(self, doing: str) -> None:
         """What the node does now, for people; "": what its state says."""
         with self._lock:
-            if self._state and doing != self._doing:
-                self._doing = doing
-                self.send("state", **self._state | ({"detail": doing} if doing else {}))
+            self._by_itself = doing
+            self._tell_doing()
+
+    @contextlib.contextmanager
+    def doing(self, words: str) -> Iterator[None]:
+        """What the program does meanwhile. It counts more than what is said by itself."""
+        said = _Doing(words)
+        with self._lock:
+            self._by_program.append(said)
+            self._tell_doing()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._by_program.remove(said)
+                self._tell_doing()
+
+    def _tell_doing(self) -> None:
+        """Under the lock."""
+        doing = self._by_program[-1].words if self._by_program else self._by_itself
+        if self._state and doing != self._doing:
+            self._doing = doing
+            self.send("state", **self._state | ({"detail": doing} if doing else {}))
 
     def leaving(self) -> dict[int, str]:
         """Why, by the numbers of the nodes whose executors Spark is about to take away."""
@@ -146,13 +179,17 @@ def _json_value(name: str, value: Any) -> int | float | str:
             f"metric {name[:40]!r}...: a name has at most {MOST_METRIC_BYTES} bytes"
         )
     if isinstance(value, str):
-        return value.encode("utf-8", "replace")[:MOST_METRIC_BYTES].decode("utf-8", "ignore")
+        return _cut(value)
     if isinstance(value, int) and -(2**63) <= value < 2**63:
         return int(value)
     if isinstance(value, int):
         return _nearest(value)
     number = float(value)
     return number if math.isfinite(number) else str(number)
+
+
+def _cut(text: str) -> str:
+    return text.encode("utf-8", "replace")[:MOST_METRIC_BYTES].decode("utf-8", "ignore")
 
 
 def _nearest(value: int) -> float | str:

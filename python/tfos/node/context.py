@@ -6,6 +6,7 @@ import functools
 import os
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Union
 
 from tfos.base.roles import CHIEF_JOBS, members_of
@@ -422,6 +423,13 @@ class NodeContext:
         """Publishes metrics of the program (``step``, ``loss``, ...) to the driver, its progress
         line and ``/metrics``. Cheap: it keeps the latest values, which a heartbeat carries."""
         self._reporter.report(metrics)
+
+    def doing(self, words: str) -> AbstractContextManager[None]:
+        """Says what the program does besides steps, for as long as a block takes:
+        ``with ctx.doing("exporting the model"): model.export(path)``. The driver's progress, the
+        page and ``tfos top`` show it, and don't call the node stuck meanwhile. Of long words, the
+        first 256 bytes are shown."""
+        return self._reporter.doing(words)
 
     def absolute_path(self, path: str | os.PathLike[str]) -> str:
         """``path`` as a URI, completed from the default file system and the working directory."""

@@ -276,6 +276,23 @@ def test_metrics_of_the_program_reach_the_driver(spark):
         )
 
 
+def test_the_driver_hears_what_a_program_does_that_is_no_step(spark):
+    def export_then_read(ctx):
+        with ctx.doing("exporting the model"):
+            ctx.feed.next_batch(1)
+        while not ctx.feed.should_stop():
+            ctx.feed.next_batch(10)
+
+    def doing():
+        return cluster.status()[0].detail
+
+    with tfos.run(spark, export_then_read, nodes=1) as cluster:
+        said = "exporting the model"
+        assert cluster._coordinator.wait(lambda: doing() == said, BOUND_SECONDS)
+        cluster.train(spark.sparkContext.parallelize(range(10), 1))
+        assert cluster._coordinator.wait(lambda: doing() != said, BOUND_SECONDS)
+
+
 def test_http_wants_a_key_for_each_page(spark):
     import urllib.error
     import urllib.request

@@ -92,6 +92,44 @@ def test_what_a_node_does_is_said_once_and_then_its_state_again(link):
     ]
 
 
+def test_what_the_program_says_it_does_counts_more_than_what_is_said_by_itself(link):
+    link.enter("running")
+    with pytest.raises(ValueError, match="broken"), link.doing("exporting\nthe model"):
+        link.say("evaluating")
+        with link.doing("writing " + "x" * 1000):
+            pass
+        raise ValueError("broken")
+    link.say("")
+    assert [sent["detail"] for sent in link._native.sent] == [
+        "",
+        "exporting the model",
+        "writing " + "x" * (agent_link.MOST_METRIC_BYTES - len("writing ")),
+        "exporting the model",
+        "evaluating",
+        "",
+    ]
+
+
+def test_threads_of_a_program_end_their_words_in_any_order(link):
+    link.enter("running")
+    first, second = link.doing("exporting"), link.doing("exporting")
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert link._native.sent[-1]["detail"] == "exporting"
+    second.__exit__(None, None, None)
+    assert [sent["detail"] for sent in link._native.sent] == ["", "exporting", ""]
+
+
+@pytest.mark.parametrize("words", ["", " \n", None, 5])
+def test_what_a_program_does_is_said_in_words(link, words):
+    with (
+        pytest.raises(BadInputError, match="say in words what the program is doing"),
+        link.doing(words),
+    ):
+        pass
+
+
 def test_a_bad_metric_leaves_the_others_as_they_are(link):
     link.report({"step": 1})
     with pytest.raises(BadInputError, match="a name that isn't empty"):
