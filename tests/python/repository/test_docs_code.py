@@ -27,6 +27,7 @@ from tfos.base import executable
 TESTED_ELSEWHERE = {
     "docs/connect.md": "cluster/test_connect.py",
     "docs/tfrecords.md": "records/spark/test_jar_source.py",
+    "docs/tutorial/standalone.md": "walkthroughs/test_tutorials.py",
 }
 
 PYTHON = [
