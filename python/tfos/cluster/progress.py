@@ -175,16 +175,25 @@ class Progress:
                 self._last_mark = None
 
     @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """While the driver waits. What it prints afterwards begins on a line of its own."""
+    def waiting(
+        self,
+        look: Callable[[], tuple[list[dict[str, Any]], dict[str, Any]]] | None = None,
+    ) -> Iterator[None]:
+        """While the driver waits. What it prints afterwards begins on a line of its own.
+        ``look``: at the nodes and the PROGRESS. What stays is as they are at the end."""
         how = "stopped"
         try:
             yield
             how = "done"
         finally:
+            nodes, progress = look() if look is not None else (None, None)
             with self._lock:
-                self._with_view(lambda view: view.settle(how))
+                told = None if nodes is None else self._told_at_last(nodes, progress)
+                self._with_view(lambda view: view.settle(how, told, progress))
                 if self._open:
+                    if nodes is not None:
+                        text = (progress or {}).get("text") or ""
+                        self._write_in_place(short_line(nodes, self._doing, text), None)
                     self._open = False
                     self._print("")
 

@@ -86,12 +86,14 @@ class Teller:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """While the driver waits."""
+        """While the driver waits. What is shown of that stays as it is at the end."""
         with self._lock:
             self._end_inference(may_wait=True)
             self._waits += 1
         try:
-            with self._progress.waiting():
+            with self._progress.waiting(
+                lambda: (self._coordinator.nodes(), self._coordinator.progress)
+            ):
                 yield
         finally:
             with self._lock:

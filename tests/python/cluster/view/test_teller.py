@@ -184,6 +184,28 @@ def test_each_cell_keeps_a_view_of_its_own():
     assert "feeding: done" in last[4] and "answered" not in last[4]
 
 
+def test_what_stays_of_a_wait_is_as_it_is_at_the_end():
+    cells = []
+
+    def display(*bundle):
+        cells.append(bundle)
+        return lambda *newer: cells.append(newer)
+
+    for cluster in (Cluster(view=LiveView(lambda: 1, display)), Cluster(Terminal())):
+        with cluster.teller.waiting():
+            cluster.now += 2
+            cluster.teller("starting")
+            cluster.metrics["step"] = 9
+            cluster.progress = {"text": "step 9", "done": 0.9}
+        shown = cells[-1][1] if cells else ""
+        if cluster.stream.getvalue():
+            shown = cluster.stream.getvalue()
+            assert shown.endswith("starting | step 9 | 1 node: 1 running\x1b[K\n")
+        else:
+            assert shown.endswith("starting: done | step 9 | worker:0 running step=9")
+            assert 'aria-valuenow="90"' in cells[-1][0]
+
+
 def test_the_thread_that_brings_metrics_waits_for_nobody_who_reads():
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
