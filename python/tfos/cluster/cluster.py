@@ -24,12 +24,13 @@ from tfos.cluster.leaving import LeavingWatch
 from tfos.cluster.ledger import Ledger
 from tfos.cluster.losses import ExecutorLosses
 from tfos.cluster.plan import ClusterPlan
-from tfos.cluster.progress import Progress, Teller
+from tfos.cluster.progress import Progress
 from tfos.cluster.training import plan_training, sources_of_training
 from tfos.cluster.view.addresses import Addresses
 from tfos.cluster.view.onlookers import Onlookers
 from tfos.cluster.view.report import Report
 from tfos.cluster.view.tab import tab_of
+from tfos.cluster.view.teller import Teller
 from tfos.errors import BadInputError, ClusterStoppedError, ClusterTimeoutError
 from tfos.feed import frames
 from tfos.files import paths
@@ -120,7 +121,7 @@ class Cluster:
                 self.working_dir,
             )
             self._launcher.start(launch_plan, plan.node_count, request.on_driver, plan.profile)
-            with progress.waiting():
+            with show.waiting():
                 self._launcher.wait_until_formed(request.registration_timeout)
             if request.input_mode == "tensorflow":
                 # Those of nodes have a task to run; the fed ones were warned of before.
@@ -179,7 +180,7 @@ class Cluster:
         for source in sources.values():
             self._feed.learn_schema(source)
         plan = plan_training(sources, epochs, shuffle, cache, self._feed.may_lose_nodes)
-        with self._progress.waiting():
+        with self._show_progress.waiting():
             self._feed.train(plan, sources, queue, feed_timeout, decimals)
 
     def inference(
@@ -213,6 +214,7 @@ class Cluster:
         fit the schema.
         """
         self._check_feedable(queue)
+        self._show_progress.expect_inference()
         self._feed.learn_schema(data)
         if hasattr(data, "mapInArrow"):
             wanted = frames.plan_inference(data, schema, keys, decimals)
@@ -247,7 +249,7 @@ class Cluster:
             )
         self._wants_results = True
         if not self._shut_down:
-            with self._progress.waiting():
+            with self._show_progress.waiting():
                 unfinished = self._ending.await_training(timeout)
             if unfinished:
                 raise ClusterTimeoutError(

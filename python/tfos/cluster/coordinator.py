@@ -101,6 +101,8 @@ class Coordinator:
         self._on_stop = on_stop
         self._stop_asked = False
         self._stopped = ""  # what is raised from then on
+        #: Is called in the reader thread, when metrics have come.
+        self.on_metrics: Callable[[], None] = lambda: None
         self._may_lose_nodes = any(
             start.get(name, 0) > 0 for name in ("max_lost_nodes", "min_nodes", "returning_nodes")
         )
@@ -319,6 +321,8 @@ class Coordinator:
                 self._on_failure()
             finally:
                 self._explain()
+        if event["type"] == "metrics":
+            self.on_metrics()
         if event["type"] == "stop_asked":
             self._begin_to_stop(event)
         if is_over:

@@ -190,6 +190,7 @@ class ClusterFeed:
     ) -> None:
         data = sources[queue]
         if hasattr(data, "foreachRDD"):
+            self._course = Course()  # A stream has no epochs.
             data.foreachRDD(lambda rdd: self._feed_of_stream(rdd, feed_timeout, queue))
             return
         if self._settings.feed_check_retries:

@@ -191,7 +191,7 @@ class LiveView:
     """The driver's progress in the cell that waits: a text, a bar, the nodes, and curves of loss
     and rows a second. Each cell that waits has a view of its own, which stays as it was at the
     cell's end. Views are replaced where they are, so a notebook that is saved holds the last one of
-    each cell.
+    each cell. That of an inference, for which nothing of tfos waits, is settled a moment later.
 
     Owner and lifetime: the cluster's :class:`Progress`. Threads: one at a time. Errors: those of
     the notebook, after which it can't be used.
@@ -211,6 +211,11 @@ class LiveView:
         self._curves = {"loss": Curve(), "rows/s": Curve()}
         self._latest: tuple[Told, float | None] | None = None
 
+    @property
+    def place(self) -> Any:
+        """The cell that is running."""
+        return self._cell()
+
     def show(self, told: Told, progress: dict[str, Any] | None) -> None:
         """``progress``: see :meth:`Progress.show`."""
         known = progress or {}
@@ -224,13 +229,19 @@ class LiveView:
         else:
             self._replace(html, line)
 
-    def settle(self, how: str) -> None:
-        """The cell does not wait any more: what it shows says ``how`` that ended."""
-        if self._latest is not None and self._replace is not None:
-            told, done = self._latest
-            self._latest = None
-            told = told._replace(doing=f"{told.doing}: {how}")
-            self._replace(self._html(told, done), told.line())
+    def settle(
+        self, how: str, newer: Told | None = None, progress: dict[str, Any] | None = None
+    ) -> None:
+        """The cell does not wait any more: what it shows says ``how`` that ended. ``newer``: how it
+        is at the end, else what was shown last stays."""
+        if self._latest is None or self._replace is None:
+            return
+        told, done = self._latest
+        if newer is not None:
+            told, done = newer, (progress or {}).get("done")
+        self._latest = None
+        told = told._replace(doing=f"{told.doing}: {how}")
+        self._replace(self._html(told, done), told.line())
 
     def _html(self, told: Told, done: Any) -> str:
         head = " | ".join([f"{told.seconds:.1f} s", told.doing, *told.sums])

@@ -7,6 +7,7 @@ import io
 import logging
 import math
 import os
+import select
 import sys
 import threading
 import time
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, TextIO
 
-from tfos.cluster.coordinator import FINAL_STATES, Coordinator
+from tfos.cluster.coordinator import FINAL_STATES
 from tfos.cluster.ledger import Ledger
 
 logger = logging.getLogger(__name__)
@@ -68,9 +69,14 @@ class Growth(NamedTuple):
 class View(Protocol):
     """What shows the progress better than a line: see :class:`tfos.cluster.notebook.LiveView`."""
 
+    @property
+    def place(self) -> Any: ...
+
     def show(self, told: Told, progress: dict[str, Any] | None) -> None: ...
 
-    def settle(self, how: str) -> None: ...
+    def settle(
+        self, how: str, newer: Told | None = None, progress: dict[str, Any] | None = None
+    ) -> None: ...
 
 
 class Progress:
@@ -104,11 +110,18 @@ class Progress:
         self._last_look = -math.inf
         self._last_shown = -math.inf
         self._last_mark: Any = None
+        self._doing = ""
         self._open = False  # A line stands on the terminal, and the cursor at its end.
         self._lost = False  # Nothing can be written any more.
         self._started = clock()
         self._growth: dict[str, Growth] = {}  # of each node
         self._lock = threading.Lock()  # of the fields above, and a line is written whole
+
+    @property
+    def place(self) -> Any:
+        """Where it is shown at the moment, if that is one of several places: a notebook's cell."""
+        view = self._view
+        return None if view is None else view.place
 
     def show(
         self,
@@ -117,17 +130,19 @@ class Progress:
         progress: dict[str, Any] | None = None,
         *,
         last: bool = False,
+        may_wait: bool = True,
     ) -> None:
-        """``progress``: the PROGRESS of docs/formats/control-protocol.md. The last line stays."""
-        with self._lock:
+        """``progress``: the PROGRESS of docs/formats/control-protocol.md. The last line stays.
+        ``may_wait``: for other threads, and for the terminal. Else nothing may be shown."""
+        with self._turn(may_wait) as ours:
             now = self._clock()
-            shown = self._enabled and not self._lost
+            shown = ours and self._enabled and not self._lost
             if not shown or (now - self._last_look < self._interval and not last):
                 return
             text = (progress or {}).get("text") or ""
-            self._last_look = now
+            self._last_look, self._doing = now, doing
             # The last look comes at any moment, so it gives no rate.
-            told = self._tell(nodes, doing, text, with_rates=not last)
+            told = self._tell(now, nodes, doing, text, with_rates=not last)
             if self._with_view(lambda view: view.show(told, progress)):
                 return
             if self._on_terminal():
@@ -139,17 +154,46 @@ class Progress:
                     self._print(self._begin() + told.line())
                     self._last_mark, self._last_shown = mark, now
 
+    def settle(
+        self,
+        nodes: list[dict[str, Any]],
+        doing: str,
+        how: str,
+        progress: dict[str, Any] | None = None,
+        *,
+        may_wait: bool = True,
+    ) -> None:
+        """What was shown while nothing waited is over: the last of it says ``how``, and stays."""
+        with self._turn(may_wait) as ours:
+            if not ours or not self._enabled or self._lost:
+                return
+            self._doing = doing
+            told = self._told_at_last(nodes, progress)
+            if not self._with_view(lambda view: view.settle(how, told, progress)):
+                told = told._replace(doing=f"{doing}: {how}")
+                self._print(self._begin() + told.line())
+                self._last_mark = None
+
     @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """While the driver waits. What it prints afterwards begins on a line of its own."""
+    def waiting(
+        self,
+        look: Callable[[], tuple[list[dict[str, Any]], dict[str, Any]]] | None = None,
+    ) -> Iterator[None]:
+        """While the driver waits. What it prints afterwards begins on a line of its own.
+        ``look``: at the nodes and the PROGRESS. What stays is as they are at the end."""
         how = "stopped"
         try:
             yield
             how = "done"
         finally:
+            nodes, progress = look() if look is not None else (None, None)
             with self._lock:
-                self._with_view(lambda view: view.settle(how))
+                told = None if nodes is None else self._told_at_last(nodes, progress)
+                self._with_view(lambda view: view.settle(how, told, progress))
                 if self._open:
+                    if nodes is not None:
+                        text = (progress or {}).get("text") or ""
+                        self._write_in_place(short_line(nodes, self._doing, text), None)
                     self._open = False
                     self._print("")
 
@@ -164,6 +208,17 @@ class Progress:
         with self._lock:
             begin = self._begin()
             self._print(begin + "\n".join(lines))
+
+    @contextmanager
+    def _turn(self, may_wait: bool) -> Iterator[bool]:
+        """Within, nothing else is shown. False where it would be necessary to wait for that."""
+        if not self._lock.acquire(blocking=may_wait):
+            yield False
+            return
+        try:
+            yield may_wait or self._view is not None or _takes_more(self._out)
+        finally:
+            self._lock.release()
 
     def _with_view(self, do: Callable[[View], None]) -> bool:
         """False where there is none, or none any more."""
@@ -239,12 +294,17 @@ class Progress:
         if complaint and not cut_short:
             logger.warning("the feed's counts do not add up: %s", complaint)
 
+    def _told_at_last(self, nodes: list[dict[str, Any]], progress: dict[str, Any] | None) -> Told:
+        """What there is to say of what was shown last, as it is now."""
+        text = (progress or {}).get("text") or ""
+        return self._tell(self._clock(), nodes, self._doing, text, with_rates=False)
+
     def _tell(
-        self, nodes: list[dict[str, Any]], doing: str, text: str, *, with_rates: bool
+        self, now: float, nodes: list[dict[str, Any]], doing: str, text: str, *, with_rates: bool
     ) -> Told:
         nodes = [node | {"metrics": _without_program_rows(node)} for node in nodes]
         running = [node for node in nodes if node["state"] not in FINAL_STATES]
-        now, new = self._last_look, Growth(self._started, {})
+        new = Growth(self._started, {})
         self._growth = {
             job_and_task(node): self._growth.get(job_and_task(node), new).at(now, node)
             for node in nodes
@@ -274,34 +334,6 @@ class Progress:
                     words.append(f"queue {queued / 1e6:,.1f} MB")
                 told[-1] += f" ({', '.join(words)})" if words else ""
         return Told(now - self._started, doing, sums, told)
-
-
-class Teller:
-    """Shows what the driver does, and tells the coordinator, for its page.
-
-    Owner and lifetime: the cluster, as long as it runs. Threads: any.
-
-    counts: what the driver alone knows of the rows, as in the message ``activity``.
-    """
-
-    def __init__(
-        self, progress: Progress, coordinator: Coordinator, counts: Callable[[], dict[str, Any]]
-    ):
-        self._progress = progress
-        self._coordinator = coordinator
-        self._counts = counts
-        self._told: dict[str, Any] = {}
-
-    def __call__(self, doing: str, *, last: bool = False) -> None:
-        coordinator = self._coordinator
-        waits = coordinator.waits
-        if waits and not last:  # Nobody waits any more at the end.
-            doing = f"{doing}: {waits}"
-        self._progress.show(coordinator.nodes(), doing, coordinator.progress, last=last)
-        activity = {"doing": doing, **self._counts()}
-        if last or activity != self._told:
-            self._told = activity
-            coordinator.send("activity", **activity)
 
 
 def counted(metrics: dict[str, Any], name: str) -> float:
@@ -382,6 +414,16 @@ def short_line(nodes: list[dict[str, Any]], doing: str, text: str) -> str:
     """What fits in a terminal's line, the most important first."""
     parts = [doing, text, *(counts_of_states(nodes) if nodes else [])]
     return " | ".join(part for part in parts if part)
+
+
+def _takes_more(stream: TextIO) -> bool:
+    """False where a terminal stands still, or nobody empties a pipe that is full."""
+    try:
+        poll = select.poll()
+        poll.register(stream.fileno(), select.POLLOUT)
+        return bool(poll.poll(0))
+    except (OSError, ValueError):  # It has no descriptor, or was closed.
+        return True
 
 
 def columns_of(stream: TextIO) -> int:

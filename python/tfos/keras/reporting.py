@@ -58,16 +58,25 @@ class Count:
     def __init__(self) -> None:
         self._steps = 0
         self._told = 0
+        self._told_epochs = False
         self._lock = threading.Lock()
 
     def add(self, steps: int) -> None:
         with self._lock:
             self._steps += steps
 
-    def tell(self, report: Report, numbers: dict[str, Any]) -> None:
-        """Reports the steps with other numbers."""
+    def tell(
+        self, report: Report, numbers: dict[str, Any], epoch: int | None, epochs: int | None
+    ) -> None:
+        """Reports the steps with other numbers. What is left out keeps the value that it had, so
+        an epoch that is not known takes back that of a ``fit`` before."""
         with self._lock:
             self._told = self._steps
+            if epoch is not None:
+                self._told_epochs = True
+                numbers = numbers | {"epoch": epoch, "epochs": epochs}
+            elif self._told_epochs:
+                numbers = numbers | {"epoch": _UNKNOWN, "epochs": _UNKNOWN}
             report({"step": self._steps} | numbers)
 
     def tell_news(self, report: Report) -> None:
@@ -115,7 +124,8 @@ class Reporting(Callback):
     """Reports epochs, steps, the share that is done, and the logs.
 
     How many steps an epoch has Keras knows at the beginning, or this learns it of the epochs before
-    (the last of them, as they may differ).
+    (the last of them, as they may differ). One epoch of which Keras does not know the length may be
+    all that is fed, as with ``repeat()``. It is not reported: what the driver feeds says more.
 
     If the feed has ended, Keras runs through an epoch without a batch. That reports nothing, so the
     numbers of the last batch stay.
@@ -149,6 +159,7 @@ class Reporting(Callback):
         self._of_epoch = 0  # steps that it has had
         self._steps: int | None = None  # of an epoch
         self._last = -math.inf
+        self._counts_epochs = True
         self._begins = False  # with its first epoch
         self._waits_for_first = False
         self._has_trained = False  # on a batch of the epoch
@@ -158,6 +169,8 @@ class Reporting(Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         self._begins = self._waits_for_first = True
         self._steps = (self.params or {}).get("steps")
+        epochs = (self.params or {}).get("epochs") or 0
+        self._counts_epochs = epochs > 1 or (epochs == 1 and self._steps is not None)
         if self._traces:
             self._say(_FIRST_STEP)
 
@@ -228,10 +241,9 @@ class Reporting(Callback):
                 done = 1.0
             # What is left out keeps the value that it had, in a ``fit`` before perhaps.
             told: dict[str, Any] = {"progress": _UNKNOWN if done is None else done}
-            if epochs:
-                told |= {"epoch": min(self._epoch + 1, epochs), "epochs": epochs}
+            epoch = min(self._epoch + 1, epochs) if self._counts_epochs else None
             # Under the lock, so that the latest comes last.
-            self._count.tell(self._report, told | _numbers(logs))
+            self._count.tell(self._report, told | _numbers(logs), epoch, epochs)
 
 
 def _numbers(logs: Any) -> dict[str, float]:

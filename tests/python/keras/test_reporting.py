@@ -78,6 +78,27 @@ def test_steps_that_keras_does_not_know_are_known_after_the_first_epoch(package,
     assert of_second[0] == pytest.approx(2 / 3) and of_second[-1] == 1.0
 
 
+def test_one_epoch_of_unknown_length_is_left_to_what_the_driver_feeds(package, sink):
+    import tensorflow as tf
+
+    def fed():
+        """As ``ctx.dataset(4).repeat()`` with three epochs: Keras knows no end, and there is one."""
+        shapes = (tf.TensorSpec((None, 2)), tf.TensorSpec((None, 1)))
+        batches = [(ROWS[0][:4], ROWS[1][:4])] * 9
+        return tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=shapes)
+
+    model = model_of(package)
+    model.fit(fed(), verbose=0)
+    assert not any({"epoch", "epochs"} & report.keys() for report in sink.reports)
+    assert sink.reports[-1] == {"step": 9, "progress": 1.0}
+    model.fit(*ROWS, batch_size=4, epochs=2, verbose=0)
+    assert sink.of("epoch")[-1] == 2 and sink.of("epochs")[-1] == 2
+    model.fit(fed(), verbose=0)
+    assert sink.reports[-1]["epoch"] == sink.reports[-1]["epochs"] == "unknown"
+    model.fit(*ROWS, batch_size=4, verbose=0)
+    assert sink.reports[-1]["epoch"] == sink.reports[-1]["epochs"] == 1, "its length is known"
+
+
 @pytest.mark.parametrize("last", [0, 2], ids=["between epochs", "within one"])
 def test_epochs_after_the_end_of_the_feed_report_nothing(package, sink, last):
     import tensorflow as tf

@@ -125,10 +125,16 @@ std::string BadLossAmong(const Nodes& nodes) {
   return fmt::format("{} on {}:{}", loss, first->info->job_name, first->info->task_index);
 }
 
+/// Spark computes an inference whenever the program wants it, so the driver does not say that it
+/// feeds.
+bool IsBeingFed(const Nodes& nodes, const Activity& activity) {
+  return activity.doing.starts_with("feeding") ||
+         Sum(NumbersOf(nodes, KnownName("feed_sessions"))).value_or(0) > 0;
+}
+
 std::string WhoWaits(const Nodes& telling, const History& history, const Activity& activity) {
   // What one that stands still holds up says nothing about the others, nor about Spark.
-  if (std::ranges::any_of(telling, StandsStill) || !activity.doing.starts_with("feeding"))
-    return "";
+  if (std::ranges::any_of(telling, StandsStill) || !IsBeingFed(telling, activity)) return "";
   const auto mostly = [&](const char* name) {
     return Mean(RatesOf(telling, history, name)).value_or(0) >= RunMeter::kMostly;
   };

@@ -185,6 +185,11 @@ TEST_F(RunMeterTest, NamesTheSideThatWaitsMostOfTheTimeWhileRowsAreFed) {
   metrics_[2]["seconds_without_answer"] = std::int64_t{0};
   activity_.doing = "between feeds";
   EXPECT_EQ(waits("feed_node_wait_seconds", 0.9), "");
+  metrics_[1]["feed_sessions"] = std::int64_t{1};
+  EXPECT_EQ(waits("feed_node_wait_seconds", 0.9), "nodes") << "an inference";
+  EXPECT_EQ(waits("feed_feeder_wait_seconds", 0.6), "spark");
+  metrics_[1]["feed_sessions"] = std::int64_t{0};
+  EXPECT_EQ(waits("feed_node_wait_seconds", 0.9), "");
 }
 
 TEST_F(RunMeterTest, TheEndIsThatOfTheNodesThatCameToIt) {
