@@ -7,6 +7,7 @@ import os
 import pathlib
 import posixpath
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -114,6 +115,17 @@ def test_example(run, three_executors, run_program, capsys, tmp_path, leftovers)
         assert pathlib.Path(kept).is_relative_to(tmp_path)
     else:
         shutil.rmtree(os.path.dirname(kept))
+
+
+@pytest.mark.long
+def test_no_column_of_the_impressions_is_a_copy_of_another(three_executors):
+    program = runpy.run_path(str(EXAMPLES / "click_through.py"))
+    table = program["make_table"](three_executors, 4000).toPandas().drop(columns="clicked")
+    for name in program["TEXTS"]:
+        table[name] = table[name].str.rpartition("-")[2].astype(int)
+    alike = table.corr(method="spearman").abs().unstack()
+    assert len(alike) == 19 * 19
+    assert alike[alike.index.map(lambda pair: pair[0] != pair[1])].max() < 0.1
 
 
 def kept_by(printed):
