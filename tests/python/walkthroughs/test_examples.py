@@ -49,7 +49,7 @@ WITHOUT_MODEL = {"quickstart.py", "legacy/parameter_server_strategy.py"}
 THREE_EXECUTORS = "local-cluster[3,1,1024]"
 ON_HDFS = "mnist_hdfs.py"
 DEMO = "mnist_spark.py"
-#: tests/python/walkthroughs/test_diagnosis.py runs it.
+#: tests/python/walkthroughs/test_diagnosis.py runs it, and docs/diagnosis.md shows its output.
 FAULTY = "trouble.py"
 #: tests/python/walkthroughs/test_example_results.py does, and looks at what they print and keep.
 WITH_RESULTS = {
@@ -63,11 +63,6 @@ WITH_RESULTS = {
 BOUND_SECONDS = 480
 
 
-def is_shown(name):
-    """docs/diagnosis.md shows what FAULTY prints."""
-    return not name.startswith("legacy/") and name not in {ON_HDFS, FAULTY}
-
-
 def run_example(name, *arguments, **environment):
     command = [sys.executable, str(EXAMPLES / name), *arguments]
     done = subprocess.run(
@@ -78,8 +73,7 @@ def run_example(name, *arguments, **environment):
         env={**os.environ, **environment},
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-6000:]}"
-    if is_shown(name):
-        assert_as_shown(name, done.stdout)
+    assert_as_shown(name, done.stdout)
     return done.stdout
 
 
@@ -106,8 +100,7 @@ def test_example(run, three_executors, run_program, capsys, tmp_path, leftovers)
     here = [] if name in {"images.py", *WITHOUT_MODEL} else ["--directory", tmp_path]
     run_program(program, *arguments, *here)
     printed = capsys.readouterr().out
-    if is_shown(name):
-        assert_as_shown(name, printed)
+    assert_as_shown(name, printed)
     if name in WITHOUT_MODEL:
         return
     kept = kept_by(printed)
@@ -148,7 +141,7 @@ def test_every_example_is_run_here():
     assert WITH_RESULTS | run_here == PROGRAMS
 
 
-@pytest.mark.parametrize("name", sorted(filter(is_shown, PROGRAMS)))
+@pytest.mark.parametrize("name", sorted(PROGRAMS - {FAULTY}))
 def test_the_page_shows_what_it_prints(name):
     assert shown(name)
 
