@@ -33,11 +33,16 @@ CLICKED = "clicked"
 def make_table(spark, rows):
     """Impressions: numbers, text, and whether somebody clicked."""
 
+    def chance(column):
+        """From 0 to 1 in each row, the same in every run. Spark adds a partition's number to the seed,
+        so seeds that are far apart keep columns from being copies of each other."""
+        return F.rand(100 * [*NUMBERS, *TEXTS, CLICKED].index(column))
+
     def value(name, count):
-        return F.concat(F.lit(f"{name}-"), F.floor(F.rand(len(name)) ** 2 * count).cast("string"))
+        return F.concat(F.lit(f"{name}-"), F.floor(chance(name) ** 2 * count).cast("string"))
 
     table = spark.range(rows, numPartitions=4).select(
-        *((F.rand(i + 1) * 10 * (i + 1)).alias(name) for i, name in enumerate(NUMBERS)),
+        *((chance(name) * 10 * (i + 1)).alias(name) for i, name in enumerate(NUMBERS)),
         *(value(name, count).alias(name) for name, count in TEXTS.items()),
     )
 
@@ -53,7 +58,7 @@ def make_table(spark, rows):
         + 2.0 * effect("site", "device")
         - 1.0
     )
-    return table.withColumn(CLICKED, (F.rand(99) < 1 / (1 + F.exp(-score))).cast("int"))
+    return table.withColumn(CLICKED, (chance(CLICKED) < 1 / (1 + F.exp(-score))).cast("int"))
 
 
 def prepared(table):

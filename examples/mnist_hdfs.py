@@ -155,14 +155,15 @@ def infer(spark, args, mode):
 
 
 def show(directory):
-    """Lists what is there, with sizes."""
+    """Lists the folders that have files, with the sizes of these."""
     import tensorflow as tf
 
     import tfos.tensorflow  # noqa: F401  (hdfs:// in the driver; nodes have it)
 
     for folder, _, files in sorted(tf.io.gfile.walk(directory)):
-        sizes = [tf.io.gfile.stat(f"{folder}/{name}").length for name in files]
-        print(f"{sum(sizes):>12,} bytes in {len(files):>2} files  {folder}")
+        if files:
+            sizes = [tf.io.gfile.stat(f"{folder}/{name}").length for name in files]
+            print(f"Left in {folder}: {sum(sizes):,} bytes")
 
 
 def parse_arguments():

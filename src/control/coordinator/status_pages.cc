@@ -87,7 +87,7 @@ void StatusPages::TellFailure() {
 }
 
 HttpAnswer StatusPages::Page(std::string_view target, std::string_view query) const {
-  if (target == kStatus) return {.body = SerializeStatus(StatusOfNow())};
+  if (target == kStatus) return {.body = SerializeStatus(StatusOfNow(*record_))};
   if (target == kHistory) return HistoryAnswer(query);
   if (target == "/v1/report") return ReportAnswer();
   if (target == "/metrics") {
@@ -100,11 +100,11 @@ HttpAnswer StatusPages::Page(std::string_view target, std::string_view query) co
   return {.status = 404, .content_type = "text/plain"};
 }
 
-ClusterStatus StatusPages::StatusOfNow() const {
+ClusterStatus StatusPages::StatusOfNow(const RunRecord& record) const {
   ClusterStatus status = roster_->Snapshot(clock_.Now());
-  record_->AddRates(status);
-  status.progress = record_->ProgressOf(roster_->Views());
-  status.stopped_by = record_->stopped_by();
+  record.AddRates(status);
+  status.progress = record.ProgressOf(roster_->Views());
+  status.stopped_by = record.stopped_by();
   return status;
 }
 
@@ -117,18 +117,21 @@ HttpAnswer StatusPages::HistoryAnswer(std::string_view query) const {
 }
 
 HttpAnswer StatusPages::ReportAnswer() const {
+  // A file never shows a later look, so its curves must end with its numbers.
+  const Clock::TimePoint now = clock_.Now();
+  const RunRecord record = record_->SampledAt(now);
   HistoryQuery query;
   // A file with all curves of a larger cluster would be too large for a browser.
-  if (record_->nodes() <= History::kMostNodes) {
-    query.nodes.resize(record_->nodes());
+  if (record.nodes() <= History::kMostNodes) {
+    query.nodes.resize(record.nodes());
     std::iota(query.nodes.begin(), query.nodes.end(), 0);
   }
-  const std::string recent = record_->Json(query, clock_.Now());
+  const std::string recent = record.Json(query, now);
   query.range = History::Range::kWhole;
   return {.content_type = "text/html; charset=utf-8",
           .body = ReportHtml(fmt::format(R"({{"status":{},"recent":{},"whole":{}}})",
-                                         SerializeStatus(StatusOfNow()), recent,
-                                         record_->Json(query, clock_.Now())))};
+                                         SerializeStatus(StatusOfNow(record)), recent,
+                                         record.Json(query, now)))};
 }
 
 HttpAnswer StatusPages::FailureAnswer() const {

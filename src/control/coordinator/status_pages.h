@@ -52,8 +52,8 @@ class StatusPages {
   HttpAnswer Page(std::string_view target, std::string_view query) const;
   /// Notes that a page asks, and that it was answered.
   HttpAnswer NoteViewer(HttpAnswer answer, std::string_view target, std::string_view query);
-  /// All that is known of now.
-  ClusterStatus StatusOfNow() const;
+  /// All that is known of now, with the rates of a record.
+  ClusterStatus StatusOfNow(const RunRecord& record) const;
   HttpAnswer HistoryAnswer(std::string_view query) const;
   /// The page as one file, with everything that it shows.
   HttpAnswer ReportAnswer() const;

@@ -7,6 +7,7 @@ import os
 import pathlib
 import posixpath
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -48,7 +49,7 @@ WITHOUT_MODEL = {"quickstart.py", "legacy/parameter_server_strategy.py"}
 THREE_EXECUTORS = "local-cluster[3,1,1024]"
 ON_HDFS = "mnist_hdfs.py"
 DEMO = "mnist_spark.py"
-#: tests/python/walkthroughs/test_diagnosis.py runs it.
+#: tests/python/walkthroughs/test_diagnosis.py runs it, and docs/diagnosis.md shows its output.
 FAULTY = "trouble.py"
 #: tests/python/walkthroughs/test_example_results.py does, and looks at what they print and keep.
 WITH_RESULTS = {
@@ -62,11 +63,6 @@ WITH_RESULTS = {
 BOUND_SECONDS = 480
 
 
-def is_shown(name):
-    """docs/diagnosis.md shows what FAULTY prints."""
-    return not name.startswith("legacy/") and name not in {ON_HDFS, FAULTY}
-
-
 def run_example(name, *arguments, **environment):
     command = [sys.executable, str(EXAMPLES / name), *arguments]
     done = subprocess.run(
@@ -77,8 +73,7 @@ def run_example(name, *arguments, **environment):
         env={**os.environ, **environment},
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-6000:]}"
-    if is_shown(name):
-        assert_as_shown(name, done.stdout)
+    assert_as_shown(name, done.stdout)
     return done.stdout
 
 
@@ -105,8 +100,7 @@ def test_example(run, three_executors, run_program, capsys, tmp_path, leftovers)
     here = [] if name in {"images.py", *WITHOUT_MODEL} else ["--directory", tmp_path]
     run_program(program, *arguments, *here)
     printed = capsys.readouterr().out
-    if is_shown(name):
-        assert_as_shown(name, printed)
+    assert_as_shown(name, printed)
     if name in WITHOUT_MODEL:
         return
     kept = kept_by(printed)
@@ -114,6 +108,17 @@ def test_example(run, three_executors, run_program, capsys, tmp_path, leftovers)
         assert pathlib.Path(kept).is_relative_to(tmp_path)
     else:
         shutil.rmtree(os.path.dirname(kept))
+
+
+@pytest.mark.long
+def test_no_column_of_the_impressions_is_a_copy_of_another(three_executors):
+    program = runpy.run_path(str(EXAMPLES / "click_through.py"))
+    table = program["make_table"](three_executors, 4000).toPandas().drop(columns="clicked")
+    for name in program["TEXTS"]:
+        table[name] = table[name].str.rpartition("-")[2].astype(int)
+    alike = table.corr(method="spearman").abs().unstack()
+    assert len(alike) == 19 * 19
+    assert alike[alike.index.map(lambda pair: pair[0] != pair[1])].max() < 0.1
 
 
 def kept_by(printed):
@@ -136,7 +141,7 @@ def test_every_example_is_run_here():
     assert WITH_RESULTS | run_here == PROGRAMS
 
 
-@pytest.mark.parametrize("name", sorted(filter(is_shown, PROGRAMS)))
+@pytest.mark.parametrize("name", sorted(PROGRAMS - {FAULTY}))
 def test_the_page_shows_what_it_prints(name):
     assert shown(name)
 

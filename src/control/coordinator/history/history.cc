@@ -162,8 +162,18 @@ void History::Sample(milliseconds now) {
   Sample(whole_, now);
 }
 
+void History::SampleAtOnce(milliseconds now) {
+  for (Tier* tier : {&recent_, &whole_}) {
+    tier->table.BeginOrPutOff(now);
+    TakeLatest(*tier);
+  }
+}
+
 void History::Sample(Tier& tier, milliseconds now) const {
-  if (!tier.table.Begin(now)) return;
+  if (tier.table.Begin(now)) TakeLatest(tier);
+}
+
+void History::TakeLatest(Tier& tier) const {
   for (std::size_t name = 0; name < names_.size(); ++name) {
     for (std::size_t node = 0; node < nodes_; ++node) {
       const int column = tier.columns[name][node];

@@ -44,8 +44,10 @@ class History {
   void EndNode(int node_id);
   /// Another one has come in its place.
   void BeginNode(int node_id);
-  /// Takes the latest values as those of `now`.
+  /// Takes the latest values as those of `now`, if it is time for that.
   void Sample(std::chrono::milliseconds now);
+  /// Takes them in any case. If it is too early, they replace those of the last sample.
+  void SampleAtOnce(std::chrono::milliseconds now);
 
   /// The members `interval_ms`, `times` and `series` of an object of JSON, with the curves of
   /// `nodes` beside the sums and means of all (docs/formats/control-protocol.md).
@@ -74,6 +76,7 @@ class History {
   };
 
   void Sample(Tier& tier, std::chrono::milliseconds now) const;
+  void TakeLatest(Tier& tier) const;
   /// The numbers of one node over time, as they are told; empty when it has none.
   std::vector<float> Curve(const Tier& tier, std::size_t name, std::size_t node) const;
   void AppendSeries(const Tier& tier, std::size_t name, const std::vector<int>& nodes,

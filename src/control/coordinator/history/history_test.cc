@@ -137,6 +137,28 @@ TEST(HistoryTest, ANodeThatHasEndedCountsOnceMoreAndThenNoLonger) {
   }
 }
 
+TEST(HistoryTest, ASampleAtOnceEndsTheCurvesWithTheLatestValues) {
+  History history(2, kSecond);
+  const auto report = [&](int node, double loss, std::int64_t rows) {
+    history.Update(node, {{"loss", loss}, {"rows", rows}});
+  };
+  for (int i = 0; i < 3; ++i) {
+    for (const int node : {0, 1}) report(node, 5, 100 * i);
+    if (i == 1) history.EndNode(1);
+    history.Sample(i * kSecond);
+  }
+  report(0, 4, 300);
+  history.SampleAtOnce(2 * kSecond + kSecond / 2);
+  for (const auto range : {History::Range::kRecent, History::Range::kWhole}) {
+    const json read = Read(history, {0, 1}, range);
+    EXPECT_THAT(read["times"], ElementsAre(0, 1000, 2500));
+    EXPECT_THAT(read["series"]["loss"]["nodes"]["0"], ElementsAre(5, 5, 4));
+    EXPECT_THAT(read["series"]["loss"]["nodes"]["1"], ElementsAre(5, 5, nullptr));
+    // No rate is that of a short while.
+    EXPECT_THAT(read["series"]["rows"]["nodes"]["0"], ElementsAre(nullptr, 100, 120));
+  }
+}
+
 TEST(HistoryTest, ANodeThatComesInPlaceOfALostOneGoesOnWithItsCurve) {
   History history(1, kSecond);
   for (int i = 0; i < 5; ++i) {

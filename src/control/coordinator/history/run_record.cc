@@ -109,6 +109,12 @@ milliseconds RunRecord::Since(Clock::TimePoint now) const {
   return std::chrono::duration_cast<milliseconds>(now - begun_);
 }
 
+RunRecord RunRecord::SampledAt(Clock::TimePoint now) const {
+  RunRecord record = *this;
+  record.history_.SampleAtOnce(Since(now));
+  return record;
+}
+
 void RunRecord::Take(const DriverMessage& message, Clock::TimePoint now) {
   const auto add = [&](int node_id, std::string text) {
     events_.Add(Since(now), node_id, std::move(text));

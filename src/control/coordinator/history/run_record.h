@@ -49,6 +49,9 @@ class RunRecord {
   void Update(int node_id, const Metrics& metrics) { history_.Update(node_id, metrics); }
   /// To be called in each interval.
   void Sample(Clock::TimePoint now) { history_.Sample(Since(now)); }
+  /// A copy with a sample of now, so that its curves end with what the nodes have reported by now.
+  /// The record itself takes none: many such copies in a short time must not crowd out samples.
+  RunRecord SampledAt(Clock::TimePoint now) const;
   /// After a sample, and at the end.
   void Measure(const std::vector<NodeView>& nodes, Clock::TimePoint now);
   /// As it was measured last.

@@ -305,6 +305,20 @@ TEST(RunRecordTest, ProgressIsThatOfTheLatestCountsAndOfTheRatesOfTheLastSample)
   EXPECT_EQ(status.rates["0"]["feed_node_wait_seconds"], 2.5);
 }
 
+TEST(RunRecordTest, ACopyEndsWithTheLatestValuesAndLeavesTheRecordAsItIs) {
+  ManualClock clock;
+  RunRecord record("c", 1, milliseconds(1000), clock.Now());
+  record.Update(0, {{"loss", 0.5}});
+  record.Sample(clock.Now());
+  record.Update(0, {{"loss", 0.25}});
+  clock.Advance(milliseconds(300));
+  const auto losses = [&](const RunRecord& of) {
+    return json::parse(of.Json({}, clock.Now()))["series"]["loss"]["mean"];
+  };
+  EXPECT_THAT(losses(record.SampledAt(clock.Now())), ElementsAre(0.25));
+  EXPECT_THAT(losses(record), ElementsAre(0.5));
+}
+
 TEST(RunRecordTest, AFailureIsAnEvent) {
   ManualClock clock;
   RunRecord record("c", 1, milliseconds(1000), clock.Now());

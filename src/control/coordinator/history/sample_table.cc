@@ -51,6 +51,10 @@ bool SampleTable::Begin(std::chrono::milliseconds now) {
   return true;
 }
 
+void SampleTable::BeginOrPutOff(std::chrono::milliseconds now) {
+  if (!Begin(now)) times_.back() = now;
+}
+
 void SampleTable::MakeRoom() {
   if (when_full_ == WhenFull::kHalve) {
     interval_ *= 2;

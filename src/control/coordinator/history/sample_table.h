@@ -27,7 +27,10 @@ class SampleTable {
 
   /// Whether the next moment has come; if so it has begun, with all values unknown.
   bool Begin(std::chrono::milliseconds now);
-  /// Sets a value of the moment that `Begin` has begun last.
+  /// Begins the next moment. If that has not come yet, the latest one is put off to `now` and keeps
+  /// the values that aren't set again: so no two are closer together than those of `Begin`.
+  void BeginOrPutOff(std::chrono::milliseconds now);
+  /// Sets a value of the latest moment.
   void Set(std::size_t column, float value) { columns_[column].back() = value; }
 
   const std::vector<std::chrono::milliseconds>& times() const { return times_; }

@@ -58,6 +58,18 @@ TEST(SampleTableTest, AMomentThatComesALittleEarlyCounts) {
   EXPECT_TRUE(table.Begin(milliseconds(990)));
 }
 
+TEST(SampleTableTest, AMomentIsPutOffWhileTheNextHasNotCome) {
+  SampleTable table(8, kSecond, SampleTable::WhenFull::kDropOldest);
+  const std::size_t column = table.AddColumn();
+  Fill(table, column, 0, 2);
+  table.BeginOrPutOff(milliseconds(1500));
+  EXPECT_THAT(table.times(), ElementsAre(milliseconds(0), milliseconds(1500)));
+  EXPECT_THAT(table.column(column), ElementsAre(0, 1));
+  table.BeginOrPutOff(milliseconds(2500));
+  EXPECT_THAT(table.times(), ElementsAre(milliseconds(0), milliseconds(1500), milliseconds(2500)));
+  EXPECT_TRUE(std::isnan(table.column(column)[2]));
+}
+
 TEST(SampleTableTest, AValueIsUnknownBeforeItsColumnAndWhereItWasNotSet) {
   SampleTable table(8, kSecond, SampleTable::WhenFull::kDropOldest);
   ASSERT_TRUE(table.Begin(milliseconds(0)));

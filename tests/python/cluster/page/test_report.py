@@ -54,6 +54,10 @@ def test_the_driver_prints_the_link_and_keeps_the_last_report(spark, tmp_path, c
     running = recorded((tmp_path / "running.html").read_text())
     assert running["whole"]["activity"]["epochs_fed"] == {"input": 2}
     assert "loss" in running["recent"]["series"] and "cpu_seconds" in running["recent"]["series"]
+    for node, metrics in running["status"]["metrics"].items():
+        for curves in ("recent", "whole"):
+            (*_, last) = running[curves]["series"]["loss"]["nodes"][node]
+            assert last == pytest.approx(metrics["loss"], rel=1e-5)
     ended = recorded((tmp_path / "ended.html").read_text())
     assert [node["state"] for node in ended["status"]["nodes"]] == ["done", "done"]
     assert sum(metrics["rows"] for metrics in ended["status"]["metrics"].values()) == 2000

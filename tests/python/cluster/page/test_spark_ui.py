@@ -69,7 +69,8 @@ def tab(spark):
 
 @pytest.fixture(scope="module")
 def runs(spark, tab, event_logs, tmp_path_factory):
-    """Two clusters, the second of which fails: what the tab has shown, and the event log."""
+    """Three clusters: one whose training ends, one whose driver's program fails, and one with a node
+    that fails. What the tab has shown, and the event log."""
     go_on = tmp_path_factory.mktemp("runs") / "go on"
     args = {"path": str(go_on)}
     with tfos.run(spark, nodes.count_steps_until, nodes=2, args=args) as trained:
@@ -78,6 +79,12 @@ def runs(spark, tab, event_logs, tmp_path_factory):
         running = wait_for(lambda: shows(tab(), "worker:1", "running"), tab)
         go_on.touch()
     ended = tab()
+    with (
+        pytest.raises(LookupError),
+        tfos.run(spark, nodes.count_steps_until, nodes=2, args=args) as given_up,
+    ):
+        raise LookupError(f"no table '{HOSTILE}'")
+    of_given_up = tab()
     with pytest.raises(NodeFailedError), tfos.run(spark, nodes.fail_in_tags, nodes=2) as failing:
         failing.train(spark.sparkContext.parallelize(range(10), 2))
     failed = tab()
@@ -87,6 +94,8 @@ def runs(spark, tab, event_logs, tmp_path_factory):
         failing=failing,
         running=running,
         ended=ended,
+        given_up=given_up,
+        of_given_up=of_given_up,
         failed=failed,
         of_first=tab(f"?id={trained.cluster_id}"),
         log=log.read_text(),
@@ -185,9 +194,19 @@ def test_a_session_shows_a_failure_and_its_text_as_text(runs):
     assert re.fullmatch(r"worker:[01] on \S+ failed to run .+", told)
     assert {cells[3] for cells in rows(runs.failed)} <= {"failed", "stopped"}
     assert "Last update" in items(runs.failed)
-    assert "Clusters (2)" in runs.failed
+    assert "Clusters (3)" in runs.failed
     assert f'href="?id={runs.trained.cluster_id}"' in runs.failed
     assert items(runs.of_first)["State"] == "ended"
+
+
+def test_a_session_shows_the_failure_of_a_drivers_program(runs):
+    """The cluster itself knows of none: its nodes are only stopped."""
+    page = runs.of_given_up
+    assert items(page)["State"] == "failed"
+    assert "<h4>Failure</h4><p><strong>could not run the driver program</strong></p>" in page
+    message = html.escape(f"LookupError: no table '{HOSTILE}'")
+    assert f"<pre>{message}</pre>" in page and HOSTILE not in page
+    assert {cells[3].partition(" ")[0] for cells in rows(page)} == {"stopped"}
 
 
 def test_no_key_is_in_the_ui_nor_in_the_event_log(runs):
@@ -206,6 +225,8 @@ def test_a_history_server_shows_them_from_the_event_log_alone(runs, history):
     ended = history.get("app-whole", f"TensorFlow/?id={runs.trained.cluster_id}")
     assert items(ended) == items(runs.of_first)
     assert rows(ended) == rows(runs.ended)
+    given_up = history.get("app-whole", f"TensorFlow/?id={runs.given_up.cluster_id}")
+    assert items(given_up)["State"] == "failed" and "LookupError: no table" in given_up
     assert "/history/app-whole/TensorFlow" in history.get("app-whole", "jobs/")
 
 
