@@ -8,11 +8,17 @@ from typing import Any
 
 from tfos.keras.callback import Callback, add_to_fit
 
+#: Is told once numbers of the program may be those of an epoch without a batch, also when ``fit``
+#: has returned its history, and when the next ``fit`` begins, as they are not any more.
+TellEmpty = Callable[[bool], None]
 
-def prepare(package: Any, has_ended: Callable[[], bool]) -> None:
+
+def prepare(
+    package: Any, has_ended: Callable[[], bool], tell_empty: TellEmpty = lambda is_empty: None
+) -> None:
     """For the models of ``package``, Keras 3 or legacy Keras. ``has_ended``: whether the program
     has asked the feed for an epoch that does not come."""
-    add_to_fit(package, EndedFeed, lambda model: EndedFeed(has_ended), first=True)
+    add_to_fit(package, EndedFeed, lambda model: EndedFeed(has_ended, tell_empty), first=True)
 
 
 class EndedFeed(Callback):
@@ -30,13 +36,17 @@ class EndedFeed(Callback):
     #: Nor need legacy Keras, where TensorFlow's parameter servers allow no other callbacks.
     _supports_tf_logs = True
 
-    def __init__(self, has_ended: Callable[[], bool]):
+    def __init__(
+        self, has_ended: Callable[[], bool], tell_empty: TellEmpty = lambda is_empty: None
+    ):
         self._has_ended = has_ended
+        self._tell_empty = tell_empty
         self._has_batch = False  # in this epoch
         self._names: list[str] = []  # of the logs of an epoch with batches
         self.model: Any = None
 
     def on_train_begin(self, logs: Any = None) -> None:
+        self._tell_empty(False)
         if together := self._together():
             together.node_is_over = self._is_over
 
@@ -52,6 +62,7 @@ class EndedFeed(Callback):
         if together.all_are_over if together else self._is_over():
             self.model.stop_training = True
             logs.update(dict.fromkeys([*logs, *self._names], math.nan))
+            self._tell_empty(True)
         elif self._has_batch:
             self._names = list(logs)
 

@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 #: What a metrics message may hold, as docs/formats/control-protocol.md says.
 MOST_METRICS = 192
 MOST_METRIC_BYTES = 256
+#: A number that is none, as JSON has it.
+_UNKNOWN = str(math.nan)
 #: How often rates are looked at where the program reports nothing, as while it waits.
 _LOOK_SECONDS = 1.0
 
@@ -44,12 +46,13 @@ class AgentLink:
         self._looks: list[Callable[[], None]] = []
         self._metrics: dict[str, Any] = {}
         self._of_keras: dict[str, Any] = {}
+        self._leaves_out_unknown = False
         self._state: dict[str, Any] = {}
         self._by_itself = ""  # what was said without a line of the program's
         self._by_program: list[_Doing] = []  # what the program says, the latest last
         self._doing = ""  # what was told of both
         self._collectives = collectives.Recent()
-        self._lock = threading.Lock()  # of the seven above
+        self._lock = threading.Lock()  # of the eight above
         threading.Thread(target=self._look_again, name="tfos rates", daemon=True).start()
 
     @property
@@ -111,6 +114,8 @@ class AgentLink:
         readable = {control_message.readable(name): value for name, value in metrics.items()}
         read = {name: _json_value(name, value) for name, value in readable.items()}
         with self._lock:
+            if self._leaves_out_unknown:
+                read = {name: value for name, value in read.items() if value != _UNKNOWN}
             grown = self._metrics | read
             if len(grown) > MOST_METRICS:
                 new = sorted(grown.keys() - self._metrics.keys())
@@ -120,6 +125,12 @@ class AgentLink:
                 )
             self._metrics = grown
             self._send_metrics()
+
+    def leave_out_unknown(self, whether: bool) -> None:
+        """Callbacks and histories have NaN for numbers of an epoch without rows. What the program
+        reports of them keeps its last value: nothing has diverged."""
+        with self._lock:
+            self._leaves_out_unknown = whether
 
     def report_of_keras(self, metrics: dict[str, Any]) -> None:
         """What Keras says by itself. The program's own word, by the same name, is the one that

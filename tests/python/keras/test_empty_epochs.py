@@ -46,9 +46,13 @@ def test_the_last_checkpoint_is_that_of_the_last_epoch_with_rows(tmp_path, fed):
 
 @pytest.mark.parametrize("fed", [1, 3])
 def test_fit_ends_with_the_feed_and_no_epoch_without_a_batch_is_the_best(tmp_path, fed):
-    ended_feed.prepare(keras, lambda: True)
+    told = []
+    ended_feed.prepare(keras, lambda: True, told.append)
     model = programs.model_of(seed=5, units=6)
     model.compile("adam", "mse")
+    seen = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: told.append(math.isnan(logs["loss"]))
+    )
     saved = keras.callbacks.ModelCheckpoint(
         tmp_path / "{epoch}-{val_loss:.3f}.keras", monitor="val_loss", save_best_only=True
     )
@@ -57,8 +61,10 @@ def test_fit_ends_with_the_feed_and_no_epoch_without_a_batch_is_the_best(tmp_pat
         epochs=EPOCHS,
         validation_data=programs.dataset_of(),
         verbose=0,
-        callbacks=[saved],
+        callbacks=[saved, seen],
     )
+    # The node's link hears of the empty epoch before the program's callbacks do.
+    assert told == [False, *[False] * fed, True, True]
     losses = history.history["loss"]
     assert len(history.epoch) == len(losses) == fed + 1
     assert [math.isnan(loss) for loss in losses] == [False] * fed + [True]

@@ -71,6 +71,16 @@ def test_what_keras_says_does_not_replace_the_programs_word(link):
     assert "more" not in link._native.metrics and link._native.metrics["step"] == 700
 
 
+def test_what_an_epoch_without_rows_does_not_have_keeps_its_last_value(link):
+    link.report({"loss": 0.5, "epoch": 1})
+    link.leave_out_unknown(True)
+    link.report({"loss": float("nan"), "epoch": 2})
+    assert link._native.metrics == {"loss": 0.5, "epoch": 2}
+    link.leave_out_unknown(False)
+    link.report({"loss": float("nan")})
+    assert link._native.metrics == {"loss": "nan", "epoch": 2}
+
+
 def test_what_a_node_does_is_said_once_and_then_its_state_again(link):
     link.say("importing TensorFlow")
     assert link._native.sent == [], "it has no state yet"
