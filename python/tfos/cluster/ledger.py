@@ -136,8 +136,10 @@ class Ledger:
                 return f"{name} got {-count['left']:,} rows fewer than its program has read"
         return None
 
-    def lines(self) -> list[str]:
-        """As text: what was read, and a line for each node. Empty when nothing was fed."""
+    def lines(self, *, is_last: bool = True) -> list[str]:
+        """As text: what was read, and a line for each node. Empty when nothing was fed.
+        ``is_last``: nothing more will be read, so what is unread is left."""
+        unread = "left unread" if is_last else "not read yet"
         if not self.read and not self.delivered:
             return []
         read = f"at least {self.read:,}" if self.cut_short else f"{self.read:,}"
@@ -165,7 +167,7 @@ class Ledger:
                 words.append(f"{count['rows_dropped']:,} dropped as remainder")
             if left := self._left(name):
                 # Where all items are rows, so is this.
-                words.append(f"{self._some(left)} left unread")
+                words.append(f"{self._some(left)} {unread}")
             if name in self.came_again:
                 words.append("lost, and another came in its place")
             elif name in self.lost:

@@ -40,7 +40,7 @@ _LEAST_RATE_SECONDS = 5.0
 class Counts(Protocol):
     """What happened to the rows: a :class:`tfos.Ledger`."""
 
-    def lines(self) -> list[str]: ...
+    def lines(self, *, is_last: bool) -> list[str]: ...
 
 
 class Watched(Protocol):
@@ -228,7 +228,8 @@ class EventMaker:
             "progress": _known({name: progress.get(name) for name in _OF_PROGRESS}),
             "failure": None if failure is None else _failure(failure),
             "ledger": [
-                line.removeprefix("ledger | ") for line in self._ledger().lines()[:_MOST_LINES]
+                line.removeprefix("ledger | ")
+                for line in self._ledger().lines(is_last=over)[:_MOST_LINES]
             ],
             "nodes": [self._node(node, now, over) for node in self._cluster.nodes()],
         }

@@ -105,6 +105,7 @@ def test_a_job_that_was_cut_short_has_no_count():
     assert ledger.complaint() is None
     assert "at least 10" in ledger.lines()[0]
     assert ledger.lines()[1].endswith("28 rows left unread")
+    assert ledger.lines(is_last=False)[1].endswith("28 rows not read yet")
 
 
 def test_a_job_that_failed_says_nothing_of_what_was_read():

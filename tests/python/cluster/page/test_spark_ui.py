@@ -240,7 +240,7 @@ def test_a_history_server_says_that_there_is_no_word_of_an_end(runs, finished, t
     (tmp_path / "logs" / "app-cut").write_text(text + "\n")
     with history_server(tmp_path, tmp_path / "logs", tfos.jar_path()) as server:
         told = items(server.get("app-cut", "TensorFlow/"))
-    assert told["State"] == "running, with no word of its end" and "Live page" not in told
+    assert told["State"] == "running as of the last update" and "Live page" not in told
 
 
 def test_broken_events_cost_only_themselves(history):

@@ -87,7 +87,7 @@ final class ClusterHtml {
 
   private static String state(JsonNode cluster, boolean live) {
     String state = Html.text(cluster.path("state"));
-    return live || hasEnded(cluster) ? state : state + ", with no word of its end";
+    return live || hasEnded(cluster) ? state : state + " as of the last update";
   }
 
   private static String duration(JsonNode cluster) {
