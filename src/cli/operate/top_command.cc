@@ -72,6 +72,8 @@ int Watch(const ClusterChoice& choice, std::chrono::duration<double> interval) {
     }
     if (!view.ok()) return Complain("top", view.status());
     screen.Show(view->Table(screen.Lines(), screen.Width()));
+    // Its reader is gone, and a shell has told it to ignore SIGPIPE.
+    if (!std::cout) return kFailed;
     shown = true;
     if (view->has_failed()) return kFailed;
     if (view->has_ended()) return kDone;

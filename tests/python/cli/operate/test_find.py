@@ -167,6 +167,20 @@ def test_top_goes_on_until_the_cluster_ends():
         top.stdout.close()
 
 
+def test_top_ends_with_its_reader_also_where_its_signal_is_ignored():
+    with SimulatedCluster(2) as cluster:
+        cluster.run(0)
+        reader, writer = os.pipe()
+        # Python ignores SIGPIPE, and so does what it starts like this.
+        top = subprocess.Popen(
+            [executable.path(), "top", "--interval", "0.1"], stdout=writer, restore_signals=False
+        )
+        os.close(writer)
+        os.read(reader, 1000)
+        os.close(reader)
+        assert top.wait(BOUND_SECONDS) == FAILED
+
+
 def test_top_paints_over_itself_on_a_terminal(ctrl_c):
     with SimulatedCluster(1) as cluster:
         pid, terminal = pty.fork()
