@@ -3,7 +3,8 @@
 #   tools/make_venv.sh [FOLDER [LIST]]
 # By default that is .venv with everything the demo, the examples and the tests import. LIST names
 # the files of tools/locked: `environment`, the default, or `component`, only what programs need.
-# Does nothing when FOLDER already holds what this script and the locked requirements ask for.
+# Does nothing when FOLDER already holds what this script and the locked requirements ask for, and
+# touches no environment that it has not made.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -30,7 +31,12 @@ if [[ -e $stamp && $(<"$stamp") == "$wanted" ]]; then
   exit 0
 fi
 
+if [[ -e $folder/pyvenv.cfg && ! -e $stamp ]]; then
+  echo "$folder was made by something else, and would be cleared. Move it away, or delete it." >&2
+  exit 1
+fi
 "$python" -m venv --clear "$folder"
+: >"$stamp"
 pip=("$folder"/bin/python -m pip --disable-pip-version-check install --progress-bar off --require-hashes)
 echo "Installing Python packages ($tensorflow, pyspark and what they need) ..."
 log=$(basename "$folder").log

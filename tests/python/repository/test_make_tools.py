@@ -116,6 +116,16 @@ def test_what_floods_goes_through_a_log_and_ci_shows_all_of_it():
     assert "export TFOS_WHOLE_LOGS=1" in (ROOT / ".ci/run").read_text()
 
 
+def test_an_environment_of_somebody_elses_is_not_cleared(tmp_path):
+    """The README has people make one by hand, and `make` another one."""
+    (tmp_path / "pyvenv.cfg").touch()
+    done = subprocess.run([ROOT / "tools/make_venv.sh", tmp_path], capture_output=True, text=True)
+    assert done.returncode == 1 and (tmp_path / "pyvenv.cfg").exists()
+    assert done.stderr == (
+        f"{tmp_path} was made by something else, and would be cleared. Move it away, or delete it.\n"
+    )
+
+
 def test_missing_packages_are_named_without_the_right_to_install_them():
     # Somebody else may read neither this checkout nor pytest's directories.
     with tempfile.TemporaryDirectory() as directory:
