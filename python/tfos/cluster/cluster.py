@@ -404,7 +404,8 @@ class Cluster:
             if failure is None:
                 message = f"{kind.__name__}: {error}"
                 self._failure_of_driver = {"step": "run the driver program", "message": message}
-            self._abort(str(cause) if stopped else f"the driver program failed: {kind.__name__}")
+            how = "was interrupted" if kind is KeyboardInterrupt else f"failed: {kind.__name__}"
+            self._abort(str(cause) if stopped else f"the driver program {how}")
             if failure is not None:
                 raise failure from error
 

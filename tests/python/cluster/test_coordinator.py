@@ -187,6 +187,7 @@ def test_all_waits_are_for_the_end_once_somebody_asks_for_it(monkeypatch, tmp_pa
     [
         (ClusterStoppedError("alice@host-a has stopped it"), "alice@host-a has stopped it"),
         (ValueError("3"), "the driver program failed: ValueError"),
+        (KeyboardInterrupt(), "the driver program was interrupted"),
     ],
 )
 def test_nodes_are_told_who_stopped_the_cluster_or_what_failed(error, reason):

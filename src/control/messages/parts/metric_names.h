@@ -43,9 +43,9 @@ inline constexpr std::array kKnownMetrics = {
     KnownMetric{"share_in_collectives", MetricKind::kGauge, true,
                 "share of the time in operations with the other nodes", false, true},
     KnownMetric{"share_waiting_for_nodes", MetricKind::kGauge, true,
-                "share of the time waiting for other nodes in these operations", false, true},
+                "share of the time waiting in operations with the other nodes", false, true},
     KnownMetric{"collective_bytes_per_second", MetricKind::kGauge, true,
-                "bytes of the tensors of these operations, in a second", false, true},
+                "bytes a second of the tensors of operations with the other nodes", false, true},
     // Metrics of the feed.
     KnownMetric{"rows", MetricKind::kCounter, true, "rows that the program has read"},
     KnownMetric{"batches", MetricKind::kCounter, true, "batches that the program has read"},

@@ -55,8 +55,8 @@ std::string ProgressText(const RunProgress& progress) {
   std::vector<std::string> parts;
   if (progress.epoch.has_value()) {
     const std::string of =
-        progress.epochs.has_value() ? fmt::format(" of {}", *progress.epochs) : "";
-    parts.push_back(fmt::format("epoch {}{}", *progress.epoch, of));
+        progress.epochs.has_value() ? " of " + Whole(static_cast<double>(*progress.epochs)) : "";
+    parts.push_back("epoch " + Whole(static_cast<double>(*progress.epoch)) + of);
   }
   if (progress.step.has_value()) {
     parts.push_back("step " + Whole(static_cast<double>(*progress.step)));
