@@ -35,7 +35,11 @@ def node(task_index, **fields):
 def cluster():
     """A cluster of one node that has just formed."""
     nodes = [node(0)]
-    ledger = types.SimpleNamespace(lines=lambda: [f"ledger | line {n}" for n in range(80)])
+
+    def lines(*, is_last):
+        return [f"ledger | line {n}{' at last' if is_last else ''}" for n in range(80)]
+
+    ledger = types.SimpleNamespace(lines=lines)
     return types.SimpleNamespace(
         node=nodes[0],
         nodes=lambda: nodes,
@@ -65,6 +69,7 @@ def test_says_what_is_known_and_leaves_the_rest_out(cluster, maker):
         {"name": "worker:0", "host": "host-a", "executor": "1", "state": "running", "step": 3}
     ]
     assert event["ledger"][0] == "line 0" and len(event["ledger"]) == 50
+    assert maker.look(over=True)["ledger"][0] == "line 0 at last"
     json.dumps(event, allow_nan=False)
 
 
