@@ -32,7 +32,7 @@ if [[ -e $stamp && $(<"$stamp") == "$wanted" ]]; then
 fi
 
 if [[ -e $folder/pyvenv.cfg && ! -e $stamp ]]; then
-  echo "$folder was made by something else, and would be cleared. Move it away, or delete it." >&2
+  echo "$folder was not made by this script, which would clear it. Move it away, or delete it." >&2
   exit 1
 fi
 "$python" -m venv --clear "$folder"

@@ -191,7 +191,7 @@ class LiveView:
     """The driver's progress in the cell that waits: a text, a bar, the nodes, and curves of loss
     and rows a second. Each cell that waits has a view of its own, which stays as it was at the
     cell's end. Views are replaced where they are, so a notebook that is saved holds the last one of
-    each cell. That of an inference, for which nothing of tfos waits, is settled a moment later.
+    each cell.
 
     Owner and lifetime: the cluster's :class:`Progress`. Threads: one at a time. Errors: those of
     the notebook, after which it can't be used.
@@ -211,18 +211,10 @@ class LiveView:
         self._curves = {"loss": Curve(), "rows/s": Curve()}
         self._latest: tuple[Told, float | None] | None = None
 
-    @property
-    def place(self) -> Any:
-        """The cell that is running."""
-        return self._cell()
-
     def show(self, told: Told, progress: dict[str, Any] | None) -> None:
         """``progress``: see :meth:`Progress.show`."""
-        known = progress or {}
-        self._curves["loss"].add(told.seconds, known.get("loss"))
-        self._curves["rows/s"].add(told.seconds, known.get("rows_per_second"))
-        self._latest = (told, known.get("done"))
-        html, line = self._html(told, known.get("done")), told.line()
+        done = self._take(told, progress or {})
+        html, line = self._html(told, done), told.line()
         cell = self._cell()
         if self._replace is None or cell != self._shown_in:
             self._replace, self._shown_in = self._display(html, line), cell
@@ -236,12 +228,18 @@ class LiveView:
         is at the end, else what was shown last stays."""
         if self._latest is None or self._replace is None:
             return
-        told, done = self._latest
         if newer is not None:
-            told, done = newer, (progress or {}).get("done")
-        self._latest = None
+            self._take(newer, progress or {})
+        (told, done), self._latest = self._latest, None
         told = told._replace(doing=f"{told.doing}: {how}")
         self._replace(self._html(told, done), told.line())
+
+    def _take(self, told: Told, known: dict[str, Any]) -> float | None:
+        """Keeps it as the latest, with its point on each curve; how much is done."""
+        self._curves["loss"].add(told.seconds, known.get("loss"))
+        self._curves["rows/s"].add(told.seconds, known.get("rows_per_second"))
+        self._latest = (told, known.get("done"))
+        return known.get("done")
 
     def _html(self, told: Told, done: Any) -> str:
         head = " | ".join([f"{told.seconds:.1f} s", told.doing, *told.sums])

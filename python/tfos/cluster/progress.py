@@ -69,9 +69,6 @@ class Growth(NamedTuple):
 class View(Protocol):
     """What shows the progress better than a line: see :class:`tfos.cluster.notebook.LiveView`."""
 
-    @property
-    def place(self) -> Any: ...
-
     def show(self, told: Told, progress: dict[str, Any] | None) -> None: ...
 
     def settle(
@@ -117,12 +114,6 @@ class Progress:
         self._growth: dict[str, Growth] = {}  # of each node
         self._lock = threading.Lock()  # of the fields above, and a line is written whole
 
-    @property
-    def place(self) -> Any:
-        """Where it is shown at the moment, if that is one of several places: a notebook's cell."""
-        view = self._view
-        return None if view is None else view.place
-
     def show(
         self,
         nodes: list[dict[str, Any]],
@@ -130,13 +121,11 @@ class Progress:
         progress: dict[str, Any] | None = None,
         *,
         last: bool = False,
-        may_wait: bool = True,
     ) -> None:
-        """``progress``: the PROGRESS of docs/formats/control-protocol.md. The last line stays.
-        ``may_wait``: for other threads, and for the terminal. Else nothing may be shown."""
-        with self._turn(may_wait) as ours:
+        """``progress``: the PROGRESS of docs/formats/control-protocol.md. The last line stays."""
+        with self._lock:
             now = self._clock()
-            shown = ours and self._enabled and not self._lost
+            shown = self._enabled and not self._lost
             if not shown or (now - self._last_look < self._interval and not last):
                 return
             text = (progress or {}).get("text") or ""
@@ -154,25 +143,17 @@ class Progress:
                     self._print(self._begin() + told.line())
                     self._last_mark, self._last_shown = mark, now
 
-    def settle(
-        self,
-        nodes: list[dict[str, Any]],
-        doing: str,
-        how: str,
-        progress: dict[str, Any] | None = None,
-        *,
-        may_wait: bool = True,
-    ) -> None:
-        """What was shown while nothing waited is over: the last of it says ``how``, and stays."""
-        with self._turn(may_wait) as ours:
-            if not ours or not self._enabled or self._lost:
-                return
-            self._doing = doing
-            told = self._told_at_last(nodes, progress)
-            if not self._with_view(lambda view: view.settle(how, told, progress)):
-                told = told._replace(doing=f"{doing}: {how}")
+    def show_line(self, nodes: list[dict[str, Any]], doing: str, text: str) -> None:
+        """A whole line while the driver waits for nothing, where that is a line. This waits for
+        nobody either: neither for other threads, nor for a terminal that stands still."""
+        if not self._enabled or self._view is not None or not self._lock.acquire(blocking=False):
+            return
+        try:
+            if not self._lost and not self._open and _takes_more(self._out):
+                told = self._tell(self._clock(), nodes, doing, text, with_rates=False)
                 self._print(self._begin() + told.line())
-                self._last_mark = None
+        finally:
+            self._lock.release()
 
     @contextmanager
     def waiting(
@@ -208,17 +189,6 @@ class Progress:
         with self._lock:
             begin = self._begin()
             self._print(begin + "\n".join(lines))
-
-    @contextmanager
-    def _turn(self, may_wait: bool) -> Iterator[bool]:
-        """Within, nothing else is shown. False where it would be necessary to wait for that."""
-        if not self._lock.acquire(blocking=may_wait):
-            yield False
-            return
-        try:
-            yield may_wait or self._view is not None or _takes_more(self._out)
-        finally:
-            self._lock.release()
 
     def _with_view(self, do: Callable[[View], None]) -> bool:
         """False where there is none, or none any more."""
@@ -422,7 +392,7 @@ def _takes_more(stream: TextIO) -> bool:
         poll = select.poll()
         poll.register(stream.fileno(), select.POLLOUT)
         return bool(poll.poll(0))
-    except (OSError, ValueError):  # It has no descriptor, or was closed.
+    except (AttributeError, TypeError, OSError, ValueError):  # No descriptor, or it was closed.
         return True
 
 

@@ -122,7 +122,7 @@ def test_an_environment_of_somebody_elses_is_not_cleared(tmp_path):
     done = subprocess.run([ROOT / "tools/make_venv.sh", tmp_path], capture_output=True, text=True)
     assert done.returncode == 1 and (tmp_path / "pyvenv.cfg").exists()
     assert done.stderr == (
-        f"{tmp_path} was made by something else, and would be cleared. Move it away, or delete it.\n"
+        f"{tmp_path} was not made by this script, which would clear it. Move it away, or delete it.\n"
     )
 
 

@@ -48,13 +48,13 @@ class Cluster:
     def send(self, kind, **fields):
         self.sent.append((kind, fields["doing"], fields["epochs"]))
 
-    def answer(self, seconds, rows=100, sessions=1):
-        """That many rows come in each second, with metrics."""
-        for _ in range(seconds):
-            self.now += 1.0
-            self.metrics["result_rows"] = self.metrics.get("result_rows", 0) + rows
+    def answer(self, seconds, rows=100, sessions=1, apart=1.0):
+        """That many rows come in each second, with metrics once in so many seconds."""
+        for _ in range(int(seconds / apart)):
+            self.now += apart
+            self.metrics["result_rows"] = self.metrics.get("result_rows", 0) + rows * apart
             self.metrics["feed_sessions"] = sessions
-            self.progress = {"text": "100 rows/s, nodes wait for rows" if rows else ""}
+            self.progress |= {"rows_per_second": 100.4 if rows else 0, "waits": "nodes"}
             self.on_metrics()
 
     def rest(self, seconds):
@@ -64,54 +64,71 @@ class Cluster:
         return self.stream.getvalue().splitlines()
 
 
-def test_a_line_each_30_seconds_and_one_at_the_end():
+def line(now, rows):
+    return (
+        f"tfos  {now:5.1f} s  inferring | {rows:,} rows answered, 100 rows/s, nodes wait for rows"
+        " | worker:0 running"
+    )
+
+
+def test_a_line_each_30_seconds():
     cluster = Cluster()
     cluster.teller.expect_inference()
     cluster.answer(70)
-    cluster.rest(6)
-    assert cluster.lines() == [
-        *(
-            f"tfos  {now:5.1f} s  inferring | {rows:,} rows answered, 100 rows/s, "
-            "nodes wait for rows | worker:0 running"
-            for now, rows in ((4, 400), (34, 3400), (64, 6400))
-        ),
-        "tfos   74.0 s  inferring: no more rows | 7,000 rows answered | worker:0 running",
-    ]
-    assert cluster.sent == [("activity", "inferring", 0), ("activity", "between feeds", 3)]
-    cluster.answer(5)
-    assert "| 400 rows answered, " in cluster.lines()[-1], "each inference counts its own"
+    assert cluster.lines() == [line(6, 600), line(36, 3600), line(66, 6600)]
+    cluster.rest(60)
+    cluster.answer(10)
+    assert cluster.lines()[3:] == [line(136, 7600)], "it counts all answers"
+    assert cluster.sent == [], "of the page, the coordinator knows as much by itself"
 
 
-@pytest.mark.parametrize("seconds", [1, 3])
-def test_a_short_one_is_not_shown(seconds):
+@pytest.mark.parametrize("seconds", [1, 5])
+def test_short_ones_are_not_shown(seconds):
     cluster = Cluster()
     cluster.teller.expect_inference()
     for _ in range(5):
         cluster.answer(seconds)
-        cluster.rest(10)
-    assert cluster.lines() == [] and cluster.sent == []
+        cluster.rest(20)
+    assert cluster.lines() == []
 
 
-def test_a_gap_between_two_stages_is_no_end():
+def test_a_pause_between_two_stages_is_no_end():
     cluster = Cluster()
     cluster.teller.expect_inference()
-    for _ in range(4):
-        cluster.answer(4)
-        cluster.rest(2)
-    assert len(cluster.lines()) == 1
+    cluster.answer(3)
+    cluster.rest(6)
+    cluster.answer(1)
+    assert cluster.lines() == [line(10, 400)]
 
 
-def test_rows_that_wait_for_their_program_are_being_inferred():
+def test_metrics_may_come_seldom():
     cluster = Cluster()
     cluster.teller.expect_inference()
-    cluster.answer(5, rows=0)
-    assert cluster.lines() == ["tfos    4.0 s  inferring | 0 rows answered | worker:0 running"]
+    cluster.answer(120, apart=20.0)
+    assert cluster.lines() == [line(40, 4000), line(80, 8000), line(120, 12000)]
+
+
+def test_what_is_known_of_a_training_before_is_left_out():
+    cluster = Cluster()
+    cluster.progress = {"epoch": 5, "done": 1.0, "loss": 0.5, "text": "epoch 5, 100 %, loss 0.5"}
+    cluster.teller.expect_inference()
+    cluster.answer(6)
+    assert cluster.lines() == [line(6, 600)]
+
+
+def test_a_node_that_gives_no_sign_of_life_is_named():
+    cluster = Cluster()
+    cluster.progress = {"silent": "no sign of life on worker:1 for 9 s"}
+    cluster.teller.expect_inference()
+    cluster.answer(6)
+    assert "rows, no sign of life on worker:1 for 9 s | worker:0 running" in cluster.lines()[0]
 
 
 def test_a_training_is_no_inference():
     cluster = Cluster()
-    cluster.answer(10, rows=0)
+    cluster.answer(10)
     cluster.teller.expect_inference()
+    cluster.answer(10, rows=0)
     with cluster.teller.waiting():
         cluster.teller("feeding")
         cluster.answer(10)
@@ -120,68 +137,29 @@ def test_a_training_is_no_inference():
     assert len(cluster.lines()) == 1
 
 
-def test_what_the_driver_does_next_ends_it():
+def test_no_line_comes_behind_what_the_program_prints_at_its_end():
     cluster = Cluster()
     cluster.teller.expect_inference()
     cluster.answer(5)
-    cluster.now += 2
-    cluster.teller("all rows fed")
-    assert [line.split(" s  ")[1].split(" | ")[0] for line in cluster.lines()] == [
-        "inferring",
-        "inferring: no more rows",
-        "all rows fed",
-    ]
-
-
-def test_the_last_counts_of_nodes_that_have_ended_are_no_inference():
-    cluster = Cluster()
-    cluster.teller.expect_inference()
-    cluster.answer(3)
+    cluster.answer(1, sessions=0)
     cluster.state = "done"
     cluster.answer(3)
     assert cluster.lines() == []
 
 
-def test_on_a_terminal_it_stays_in_its_place(monkeypatch):
-    monkeypatch.setattr("tfos.cluster.progress.columns_of", lambda stream: 60)
+def test_on_a_terminal_lines_are_whole():
     cluster = Cluster(Terminal())
     cluster.teller.expect_inference()
-    cluster.answer(6)
-    cluster.rest(4)
-    line = "s  inferring | {} rows answered, 100 rows/s, n"
-    assert cluster.stream.getvalue() == (
-        f"\rtfos    4.0 {line.format(400)}\x1b[K"
-        f"\rtfos    6.0 {line.format(600)}\x1b[K"
-        "\r\x1b[Ktfos   10.0 s  inferring: no more rows | 600 rows answered | worker:0 running\n"
-    )
+    cluster.answer(20)
+    assert cluster.stream.getvalue() == f"\r\x1b[K{line(6, 600)}\n"
 
 
-def test_each_cell_keeps_a_view_of_its_own():
-    cells, running = {}, [1]
-
-    def display(*bundle):
-        assert running[0] not in cells, "a second view in the same cell"
-        shown = cells[running[0]] = [bundle]
-        return lambda *newer: shown.append(newer)
-
-    cluster = Cluster(view=LiveView(lambda: running[0], display))
+def test_a_view_in_a_notebook_shows_what_cells_wait_for():
+    shown = []
+    cluster = Cluster(view=LiveView(lambda: 1, lambda *bundle: shown.append(bundle)))
     cluster.teller.expect_inference()
-    cluster.answer(6)
-    # The metrics of its last moments come while the next cell runs.
-    running[0] = 2
-    cluster.answer(2)
-    cluster.rest(9)
-    running[0] = 3
-    cluster.answer(10)
-    running[0] = 4
-    cluster.now += 2
-    with cluster.teller.waiting():
-        cluster.teller("feeding")
-    assert list(cells) == [1, 3, 4]
-    last = {cell: text_in(shown[-1][0]) for cell, shown in cells.items()}
-    assert "inferring: no more rows | 800 rows answered" in last[1]
-    assert "inferring: no more rows | 1,000 rows answered" in last[3]
-    assert "feeding: done" in last[4] and "answered" not in last[4]
+    cluster.answer(60)
+    assert shown == [] and cluster.lines() == []
 
 
 def test_what_stays_of_a_wait_is_as_it_is_at_the_end():
@@ -193,10 +171,13 @@ def test_what_stays_of_a_wait_is_as_it_is_at_the_end():
 
     for cluster in (Cluster(view=LiveView(lambda: 1, display)), Cluster(Terminal())):
         with cluster.teller.waiting():
+            for loss in (1.0, 0.5):
+                cluster.now += 2
+                cluster.progress = {"loss": loss}
+                cluster.teller("starting")
             cluster.now += 2
-            cluster.teller("starting")
             cluster.metrics["step"] = 9
-            cluster.progress = {"text": "step 9", "done": 0.9}
+            cluster.progress = {"text": "step 9", "done": 0.9, "loss": 0.25}
         shown = cells[-1][1] if cells else ""
         if cluster.stream.getvalue():
             shown = cluster.stream.getvalue()
@@ -204,6 +185,7 @@ def test_what_stays_of_a_wait_is_as_it_is_at_the_end():
         else:
             assert shown.endswith("starting: done | step 9 | worker:0 running step=9")
             assert 'aria-valuenow="90"' in cells[-1][0]
+            assert "loss 0.25" in text_in(cells[-1][0]), "the curve ends with it, too"
 
 
 def test_the_thread_that_brings_metrics_waits_for_nobody_who_reads():
@@ -216,7 +198,7 @@ def test_the_thread_that_brings_metrics_waits_for_nobody_who_reads():
     with os.fdopen(reader, "rb"), os.fdopen(writer, "w") as stream:
         cluster = Cluster(stream)
         cluster.teller.expect_inference()
-        looks = threading.Thread(target=cluster.answer, args=(60,), daemon=True)
+        looks = threading.Thread(target=cluster.answer, args=(90,), daemon=True)
         looks.start()
         looks.join(60)
         assert not looks.is_alive()
@@ -228,3 +210,23 @@ def test_a_look_that_fails_is_the_last(caplog):
     cluster.nodes = lambda: 1 / 0
     cluster.answer(5)
     assert caplog.text.count("inference is not shown any more: division by zero") == 1
+
+
+def test_a_stream_that_is_no_file_gets_lines_too():
+    class Redirected:
+        def __init__(self):
+            self.text = ""
+
+        def write(self, text):
+            self.text += text
+
+        def flush(self):
+            pass
+
+        def isatty(self):
+            return False
+
+    cluster = Cluster(Redirected())
+    cluster.teller.expect_inference()
+    cluster.answer(6)
+    assert cluster.stream.text == line(6, 600) + "\n"
