@@ -8,8 +8,8 @@ from typing import Any
 
 from tfos.keras.callback import Callback, add_to_fit
 
-#: Is told once numbers of the program may be those of an epoch without a batch, also when ``fit``
-#: has returned its history, and when the next ``fit`` begins, as they are not any more.
+#: Is told True once the program may report numbers of an epoch without a batch: its callbacks have
+#: them, and then the history. Is told False when the next ``fit`` begins.
 TellEmpty = Callable[[bool], None]
 
 

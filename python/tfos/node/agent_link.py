@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 #: What a metrics message may hold, as docs/formats/control-protocol.md says.
 MOST_METRICS = 192
 MOST_METRIC_BYTES = 256
-#: A number that is none, as JSON has it.
-_UNKNOWN = str(math.nan)
+#: NaN as it is reported: JSON has no number for it.
+_NAN = str(math.nan)
 #: How often rates are looked at where the program reports nothing, as while it waits.
 _LOOK_SECONDS = 1.0
 
@@ -115,7 +115,7 @@ class AgentLink:
         read = {name: _json_value(name, value) for name, value in readable.items()}
         with self._lock:
             if self._leaves_out_unknown:
-                read = {name: value for name, value in read.items() if value != _UNKNOWN}
+                read = {name: value for name, value in read.items() if value != _NAN}
             grown = self._metrics | read
             if len(grown) > MOST_METRICS:
                 new = sorted(grown.keys() - self._metrics.keys())

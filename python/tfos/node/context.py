@@ -427,8 +427,8 @@ class NodeContext:
     def doing(self, words: str) -> AbstractContextManager[None]:
         """Says what the program does besides steps, for as long as a block takes:
         ``with ctx.doing("exporting the model"): model.export(path)``. The driver's progress, the
-        page and ``tfos top`` show it, and don't call the node stuck meanwhile. Of long words, the
-        first 256 bytes are shown."""
+        page and ``tfos top`` show it, and don't call the node stuck meanwhile. Only the
+        first 256 bytes of the words are shown."""
         return self._reporter.doing(words)
 
     def absolute_path(self, path: str | os.PathLike[str]) -> str:

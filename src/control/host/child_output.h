@@ -17,8 +17,8 @@
 
 namespace tfos::control {
 
-/// A helper process whose output is read as it comes. RunCaptured is for one that is only asked for
-/// all of it; this one can be watched and killed meanwhile.
+/// A helper process whose output is read as it comes, and which can be killed meanwhile. Where only
+/// all of its output is wanted, RunCaptured is simpler.
 ///
 /// Owner and lifetime: the object owns the process, which also ends with the thread that has
 /// started it, however that ends. The executor must not run any more once the object is destroyed.

@@ -19,8 +19,8 @@ logger = logging.getLogger(__name__)
 _SHORT_SECONDS = 5.0
 #: Between two lines of one.
 _QUIET_SECONDS = 30.0
-#: Without an answer for longer, the next one is of another inference. Spark may need seconds
-#: between two stages.
+#: After so long without an answer, the next one belongs to another inference. Spark may need
+#: seconds between two stages.
 _GAP_SECONDS = 10.0
 #: As in the text of PROGRESS.
 _WAITS = {"nodes": "nodes wait for rows", "spark": "Spark waits for nodes"}
@@ -31,7 +31,8 @@ class Teller:
 
     Spark computes an inference in an action of the program's, and nothing of tfos waits for it. So
     this looks at the nodes' metrics whenever they come, and writes a line now and then while rows
-    are answered and nothing else is shown. It needs no end: what it counts are all answers so far.
+    are answered and nothing else is shown. It counts all answers so far, so it never needs to know
+    when an inference ends.
 
     Owner and lifetime: the cluster, as long as it runs. Threads: any; metrics come in the one that
     reads what the coordinator says, which waits for nobody. Errors: none.
