@@ -41,12 +41,7 @@ Result<ChunkLoan> FeedSessions::NextPassed(std::string_view queue_name, std::uin
     return Status(ErrorKind::kBadInput, fmt::format("the node has no queue '{}'", queue_name));
   }
   for (;;) {
-    if (const auto passed = queue->passed.find(epoch); passed != queue->passed.end()) {
-      const QueuedChunk chunk = passed->second.front();
-      passed->second.pop_front();
-      if (passed->second.empty()) queue->passed.erase(passed);
-      return Lend(chunk);
-    }
+    if (const std::optional<QueuedChunk> chunk = queue->passed.Take(epoch)) return Lend(*chunk);
     if (table_.phase() == FeedPhase::kClosed) {
       return Status(ErrorKind::kReconnect, "the node closed");
     }

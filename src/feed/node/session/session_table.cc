@@ -126,9 +126,7 @@ void SessionTable::DropQueued() {
   for (auto& [name, queue] : queues_) {
     FeedQueue::Dropped dropped = queue.epochs.Clear();
     ReleaseAll(dropped.chunks);
-    for (const auto& [epoch, chunks] : std::exchange(queue.passed, {})) {
-      ReleaseAll({chunks.begin(), chunks.end()});
-    }
+    ReleaseAll(queue.passed.Clear());
     for (auto& cache : dropped.caches) chores_.garbage.push_back(std::move(cache));
   }
   WakeConsumers();
@@ -344,9 +342,12 @@ void SessionTable::Accept(FeedSession& session, const QueuedChunk& chunk) {
   if (!IsSample(chunk) && mode != Mode::kPass) counters_.bytes += chunk.bytes.size();
   ++counters_.queued_chunks;
   counters_.queued_bytes += chunk.bytes.size();
-  FeedQueue& queue = QueueOf(session).epochs.chunks();
+  Queue& queue = QueueOf(session);
   if (mode == Mode::kPass) {
-    AcceptPassed(session, chunk);
+    const PartitionKey& key = session.options.key;
+    const PassedChunks::Origin origin{
+        .epoch = key.epoch, .giver = key.partition, .number = session.options.attempt};
+    if (!queue.passed.Add(origin, chunk)) ReleaseAll({chunk});
   } else if (mode == Mode::kTrain) {
     counters_.train_items += chunk.items;
     if (session.options.until_read) session.reads.Accept();
@@ -354,25 +355,11 @@ void SessionTable::Accept(FeedSession& session, const QueuedChunk& chunk) {
     ledger_.Add(session.options.key,
                 {.items = {chunk.first, chunk.first + chunk.items}, .checksum = chunk.checksum},
                 chunk.bytes.size());
-    queue.PushTrain(chunk);
+    queue.epochs.chunks().PushTrain(chunk);
   } else {
-    queue.PushInference(chunk);
+    queue.epochs.chunks().PushInference(chunk);
   }
   WakeConsumers();
-}
-
-void SessionTable::AcceptPassed(const FeedSession& session, const QueuedChunk& chunk) {
-  Queue& queue = QueueOf(session);
-  const auto& [key, attempt] = std::tie(session.options.key, session.options.attempt);
-  if (attempt != 0) {
-    std::erase_if(queue.came, [&](const auto& seen) { return std::get<0>(seen) < key.epoch; });
-    // The giver did not hear that they were accepted, and has brought them again.
-    if (!queue.came.insert({key.epoch, key.partition, attempt}).second) {
-      ReleaseAll({chunk});
-      return;
-    }
-  }
-  queue.passed[key.epoch].push_back(chunk);
 }
 
 void SessionTable::CountOut(const QueuedChunk& chunk) {

@@ -3,14 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "base/time/deadline.h"
@@ -21,6 +18,7 @@
 #include "feed/node/session/node_types.h"
 #include "feed/node/session/outgoing.h"
 #include "feed/queue/epochs.h"
+#include "feed/queue/passed_chunks.h"
 #include "feed/wire/region.h"
 #include "tfos/status.h"
 
@@ -84,10 +82,7 @@ class SessionTable {
     Epochs epochs;
     std::size_t open_sessions = 0;
     std::uint64_t closed_before = 0;  ///< Nothing comes any more of epochs before this one.
-    /// By epoch: what other nodes have passed on.
-    std::map<std::uint32_t, std::deque<QueuedChunk>> passed = {};
-    /// Epoch, giver and number of what came of the latest of these epochs.
-    std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>> came = {};
+    PassedChunks passed = {};
   };
 
   explicit SessionTable(const FeedServerOptions& options);
@@ -163,7 +158,6 @@ class SessionTable {
   const std::shared_ptr<CacheAccount>& cache_account() const { return cache_account_; }
 
  private:
-  void AcceptPassed(const FeedSession& session, const QueuedChunk& chunk);
   /// Says `last_frame` to all feeders and drops what waits.
   void StopAll(const std::string& last_frame);
   void DropQueued();
