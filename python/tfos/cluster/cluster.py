@@ -18,7 +18,7 @@ from tfos.cluster import notebook
 from tfos.cluster.connect import channel_to
 from tfos.cluster.coordinator import Coordinator, node_name
 from tfos.cluster.ending import Ending
-from tfos.cluster.feed import FEED_TIMEOUT_SECONDS, ClusterFeed
+from tfos.cluster.feed.cluster_feed import FEED_TIMEOUT_SECONDS, ClusterFeed
 from tfos.cluster.launcher import Launcher
 from tfos.cluster.leaving import LeavingWatch
 from tfos.cluster.ledger import Ledger

@@ -8,7 +8,7 @@ from typing import Any
 from tfos.base import keys
 from tfos.base.roles import SERVICE_JOBS
 from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
-from tfos.cluster.whole_epochs import Epoch, takes_part
+from tfos.cluster.feed.whole_epochs import Epoch, takes_part
 from tfos.errors import BadInputError, ClusterTimeoutError
 from tfos.feed.plan import FeedPlan
 from tfos.settings import Settings
@@ -26,7 +26,7 @@ def fed_nodes(coordinator: Coordinator) -> list[dict[str, Any]]:
 class FeedPlans:
     """Makes the plans of the jobs that feed one cluster.
 
-    Owner and lifetime: the :class:`tfos.cluster.feed.ClusterFeed`.
+    Owner and lifetime: the :class:`tfos.cluster.feed.cluster_feed.ClusterFeed`.
     Threads: any. Errors: the cluster's failure while it waits for nodes, and
     :class:`tfos.errors.ClusterTimeoutError` where they take too long.
 
