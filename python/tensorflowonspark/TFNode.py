@@ -30,8 +30,8 @@ class DataFeed(tfos.feed.datafeed.DataFeed):
     ):
         if mgr is None:
             raise BadInputError(
-                "this node is not fed by Spark: only chief, master and worker nodes of a cluster "
-                "with InputMode.SPARK have a DataFeed"
+                "this node is not fed by Spark: only nodes that train in a cluster with "
+                "InputMode.SPARK have a DataFeed"
             )
         super().__init__(mgr, train_mode, qname_in)
         self.mgr = mgr

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 
+from tfos.base.roles import SERVICE_JOBS
 from tfos.node import internals
 
 from . import TFNode
-
-_TRAINING_JOBS = ("master", "chief", "worker")
 
 
 class TFNodeContext:
@@ -35,7 +34,9 @@ class TFNodeContext:
         self.job_name = job_name
         self.task_index = task_index
         self.cluster_spec = cluster_spec or {}
-        self.num_workers = sum(len(self.cluster_spec.get(job, ())) for job in _TRAINING_JOBS)
+        self.num_workers = sum(
+            len(nodes) for job, nodes in self.cluster_spec.items() if job not in SERVICE_JOBS
+        )
         self.defaultFS = defaultFS
         self.working_dir = working_dir
         self.mgr = mgr

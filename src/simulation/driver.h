@@ -12,8 +12,8 @@
 
 namespace tfos::simulation {
 
-/// The driver, with the tasks of its jobs: python/tfos/cluster/whole_epochs.py and ending.py, and
-/// what docs/formats/feed-protocol.md says of nodes that are lost.
+/// The driver, with the tasks of its jobs: python/tfos/cluster/ending.py and feed/whole_epochs.py,
+/// and what docs/formats/feed-protocol.md says of nodes that are lost.
 ///
 /// Owner and lifetime: of a simulation. Threads: one. Errors: none.
 class Driver {

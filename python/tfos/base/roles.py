@@ -8,11 +8,10 @@ from typing import Any
 from tfos.base.quantities import whole_number
 from tfos.errors import BadInputError
 
-#: Jobs that Spark does not feed and that are stopped when all others have finished.
+#: Jobs that Spark does not feed and that are stopped when all others have finished. The nodes of
+#: all other jobs train together, and so share rows and files: the coordinator gives them ranks, and
+#: :func:`members_of` finds them by these.
 SERVICE_JOBS = ("ps", "evaluator")
-
-#: Jobs whose nodes train together, and so share rows and files.
-TRAINING_JOBS = ("chief", "master", "worker")
 
 #: The training jobs whose node is the first of all.
 CHIEF_JOBS = ("chief", "master")
@@ -90,10 +89,11 @@ def members_of(nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def tensorboard_node(roles: list[dict[str, Any]]) -> int:
-    """The id of the node that TensorBoard runs beside: the chief or master, else worker 0."""
-    first_ids: dict[str, int] = {}
-    next_id = 0
+    """The id of the node that TensorBoard runs beside: the first that trains, so the chief or
+    master if there is one."""
+    before = 0
     for role in roles:
-        first_ids[role["job"]] = next_id
-        next_id += role["count"]
-    return next(first_ids[job] for job in TRAINING_JOBS if job in first_ids)
+        if role["job"] not in SERVICE_JOBS:
+            break
+        before += role["count"]
+    return before

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import secrets
 import threading
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import Any
 
 from tfos.base import keys
 from tfos.base.programs import program_result
 from tfos.base.roles import members_of
 from tfos.cluster import notebook
+from tfos.cluster.closing import Closing
 from tfos.cluster.connect import channel_to
 from tfos.cluster.coordinator import Coordinator, node_name
 from tfos.cluster.ending import Ending
-from tfos.cluster.feed import FEED_TIMEOUT_SECONDS, ClusterFeed
+from tfos.cluster.feed.cluster_feed import FEED_TIMEOUT_SECONDS, ClusterFeed
 from tfos.cluster.launcher import Launcher
 from tfos.cluster.leaving import LeavingWatch
 from tfos.cluster.ledger import Ledger
@@ -31,7 +30,7 @@ from tfos.cluster.view.onlookers import Onlookers
 from tfos.cluster.view.report import Report
 from tfos.cluster.view.tab import tab_of
 from tfos.cluster.view.teller import Teller
-from tfos.errors import BadInputError, ClusterStoppedError, ClusterTimeoutError
+from tfos.errors import BadInputError, ClusterTimeoutError
 from tfos.feed import frames
 from tfos.files import paths
 from tfos.mlflow.driver import TrackedRun
@@ -40,14 +39,8 @@ from tfos.spark import allocation
 from tfos.spark.connect import ConnectContext
 from tfos.spark.jobs import SparkJobs
 
-#: For launch tasks to end by themselves, and for Spark to notice, when all agents have left.
-_LAUNCH_END_SECONDS = 5.0
-#: As long, where they bring what the programs returned.
-_RESULTS_SECONDS = 120.0
 #: For TensorBoard to import what it needs on a busy host.
 _TENSORBOARD_SECONDS = 300.0
-#: For the coordinator to end, beyond the nodes' grace: it waits for open pages (up to 12 s).
-_CLOSE_SECONDS = 15.0
 
 logger = logging.getLogger(__name__)
 
@@ -71,13 +64,9 @@ class Cluster:
         self.default_fs = paths.default_fs(sc)
         self.working_dir = os.getcwd()
         self._queues = request.queues
-        self._stop_grace = settings.stop_grace
         self._token = keys.new_token()
         self._jobs = SparkJobs(sc, self.cluster_id)
-        self._shut_down = False
-        self._wants_results = False
         self._begun = threading.Event()  # all that follows here is there
-        self._ended = threading.Event()
         self._has_tensorboard = request.tensorboard
         self._progress = progress
         coordinator = self._coordinator = Coordinator(
@@ -89,7 +78,6 @@ class Cluster:
         )
         self._addresses = Addresses.of(self._coordinator, self._token, settings)
         self._report = Report(self._addresses.page_from_driver)
-        self._failure_of_driver: dict[str, Any] | None = None
         progress.say(f"page | {self.page_url}")
         show = self._show_progress = Teller(
             progress, self._coordinator, lambda: self._feed.counts()
@@ -103,6 +91,17 @@ class Cluster:
         self._tab = tab_of(sc, self.cluster_id, self._addresses, coordinator, self.ledger, progress)
         self._launcher = Launcher(self._jobs, self._coordinator, show)
         self._onlookers = Onlookers(self._coordinator.nodes, tracked)
+        self._closing = Closing(
+            coordinator,
+            self._feed,
+            self._ending,
+            self._launcher,
+            self._jobs,
+            feeds=self.input_mode == "spark",
+            stop_grace=settings.stop_grace,
+            show_end=self._show_end,
+            forget=self._tab.close,
+        )
         self._begun.set()
         try:
             self._onlookers.begin(
@@ -127,11 +126,11 @@ class Cluster:
                 # Those of nodes have a task to run; the fed ones were warned of before.
                 busy = {node["executor_id"] for node in self._coordinator.nodes()}
                 allocation.warn_of_idle_coordinator(sc, self._coordinator.executor_id, busy)
-            LeavingWatch(sc, self._coordinator, self._ended)
+            LeavingWatch(sc, self._coordinator, self._closing.ended)
         except BaseException:
-            self._abort("the cluster could not be started")
+            self._closing.abort("the cluster could not be started")
             raise
-        atexit.register(self._at_exit)
+        self._closing.follow_exit()
 
     # -- what programs use
 
@@ -247,8 +246,8 @@ class Cluster:
                 "wait is for programs that read their data themselves (input mode 'tensorflow'): "
                 "these return when their feed ends, so call shutdown or leave the with block"
             )
-        self._wants_results = True
-        if not self._shut_down:
+        self._closing.wants_results = True
+        if not self._closing.has_begun:
             with self._show_progress.waiting():
                 unfinished = self._ending.await_training(timeout)
             if unfinished:
@@ -283,24 +282,21 @@ class Cluster:
         Interrupted (Ctrl-C, a notebook's stop button), it stops the programs at once. The second
         call does nothing.
         """
-        if self._shut_down:
+        if self._closing.has_begun:
             return
         if streaming_context is not None and isinstance(self.spark_context, ConnectContext):
             raise BadInputError(
                 "streaming_context: Spark Connect has no DStreams. Call train with a DataFrame of "
                 "what has come, as often as there is more, and then shutdown without it"
             )
-        self._shut_down = True
-        try:
+
+        def wait() -> None:
             if streaming_context is not None:
                 self._ending.await_streaming(streaming_context)
             self._launcher.replace_no_more()
             self._ending.await_programs(service_grace, timeout)
-        except BaseException as error:
-            self._ending.stop(f"the driver's shutdown ended with {type(error).__name__}")
-            raise
-        finally:
-            self._close()
+
+        self._closing.shut_down(wait)
 
     def status(self) -> list[NodeStatus]:
         """Every node with its state and latest metrics, in the order of their numbers."""
@@ -310,7 +306,7 @@ class Cluster:
         """Shows the nodes as a table in the notebook cell that calls it, and keeps it up to date,
         while other cells run, until the cluster has ended. ``interval``: seconds between two
         looks."""
-        return notebook.Watch(self._repr_html_, self._ended, interval)
+        return notebook.Watch(self._repr_html_, self._closing.ended, interval)
 
     def _repr_html_(self) -> str:
         return notebook.status_html(
@@ -394,20 +390,11 @@ class Cluster:
     def __enter__(self) -> Cluster:
         return self
 
-    def __exit__(self, kind: Any, error: BaseException | None, _traceback: Any) -> None:
+    def __exit__(self, _kind: Any, error: BaseException | None, _traceback: Any) -> None:
         if error is None:
             self.shutdown()
-        elif not self._shut_down:
-            failure = self._coordinator.failure_behind(error)
-            cause = failure or error
-            stopped = isinstance(cause, ClusterStoppedError)
-            if failure is None:
-                message = f"{kind.__name__}: {error}"
-                self._failure_of_driver = {"step": "run the driver program", "message": message}
-            how = "was interrupted" if kind is KeyboardInterrupt else f"failed: {kind.__name__}"
-            self._abort(str(cause) if stopped else f"the driver program {how}")
-            if failure is not None:
-                raise failure from error
+        elif not self._closing.has_begun:
+            self._closing.abort_after(error)
 
     # -- how
 
@@ -419,66 +406,24 @@ class Cluster:
             )
         if queue not in self._queues:
             raise BadInputError(f"no queue {queue!r}; this cluster has {', '.join(self._queues)}")
-        if self._shut_down:
+        if self._closing.has_begun:
             raise BadInputError("the cluster was shut down")
         self._coordinator.raise_failure()
-
-    def _abort(self, reason: str) -> None:
-        """Ends everything without waiting for the programs."""
-        self._shut_down = True
-        try:
-            self._feed.cut_short()  # Nodes have no time for a last word.
-            self._ending.stop(reason)
-        finally:
-            self._close()
 
     def _stop_as_asked(self, reason: str, timeout: float) -> None:
         """Body of the thread that ends the cluster when somebody asks for it with ``tfos stop``."""
         self._begun.wait()
-        self._launcher.close()
-        if self.input_mode == "spark":
-            self._feed.cut_short()
-            self._jobs.cancel()
-        self._ending.end_as_asked(reason, timeout)
+        self._closing.stop_as_asked(reason, timeout)
 
-    def _at_exit(self) -> None:
-        """The driver program ends without having shut the cluster down."""
-        self._ending.stop("the driver program has ended")
-        self._close(cancel=False)  # Spark's own end takes the jobs along
-
-    def _close(self, cancel: bool = True) -> None:
-        """Ends the coordinator once the nodes have, or have had the time to: they were told to.
-
-        Nobody closes the cluster again. So neither Spark's jobs nor the coordinator go on where
-        this is interrupted, or something in it fails."""
-        with ExitStack() as at_last:  # What is named first is done last.
-            at_last.callback(atexit.unregister, self._at_exit)
-            at_last.callback(self._tab.close)
-            at_last.callback(self._coordinator.close, timeout=self._stop_grace + _CLOSE_SECONDS)
-            if cancel:
-                at_last.callback(self._launcher.release_executors)
-                at_last.callback(self._jobs.cancel)
-            self._launcher.close()
-            try:
-                self._ending.await_nodes()
-            finally:
-                self._ended.set()
-            self._say_the_end()
-            if cancel and self._coordinator.finished:
-                # Its tasks end with their agents: cancelled now, a good run would show a failed
-                # job.
-                seconds = _RESULTS_SECONDS if self._wants_results else _LAUNCH_END_SECONDS
-                self._launcher.wait(seconds)
-
-    def _say_the_end(self) -> None:
+    def _show_end(self, failure_of_driver: dict[str, Any] | None) -> None:
         """The last that is shown of the cluster, and kept."""
         self._onlookers.finish()
         failed = self._coordinator.failure is not None
         stopped = self._coordinator.was_stopped
-        how = "stopped" if stopped else "failed" if failed or self._failure_of_driver else "ended"
+        how = "stopped" if stopped else "failed" if failed or failure_of_driver else "ended"
         self._show_progress(how, last=True)
         cut_short = failed and any(n["state"] != "done" for n in self._coordinator.nodes())
         self._progress.say_ledger(self.ledger(), cut_short, stopped)
-        self._tab.finish(self._failure_of_driver)
+        self._tab.finish(failure_of_driver)
         if self._coordinator.executor_id is None:
             self._report.keep()

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
-from tfos.cluster.feed import ClusterFeed
-from tfos.cluster.feed_plans import fed_nodes
+from tfos.cluster.feed.cluster_feed import ClusterFeed
+from tfos.cluster.feed.plans import fed_nodes
 from tfos.errors import ClusterTimeoutError
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark import StorageLevel
 
-from tfos.base.roles import SERVICE_JOBS
+from tfos.base.roles import members_of
 from tfos.cluster import launch
 from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
 from tfos.errors import NodeFailedError, TfosError
@@ -179,7 +179,7 @@ class Launcher:
         if self.job is not None and self.job.done:
             gone.add("expected")
         nodes = self._coordinator.nodes()
-        training = [n for n in nodes if n["job_name"] not in SERVICE_JOBS]
+        training = members_of(nodes)
         # Nobody joins nodes that have ended.
         have_ended = all(n["state"] in FINAL_STATES | {"expected"} for n in training)
         if have_ended or not self._coordinator.formed:

@@ -14,7 +14,7 @@ from tfos.base.quantities import whole_number
 from tfos.base.roles import plan_roles, service_nodes
 from tfos.base.setting import MOST_SECONDS
 from tfos.cluster.cluster import Cluster
-from tfos.cluster.feed import warn_of_speculation
+from tfos.cluster.feed.cluster_feed import warn_of_speculation
 from tfos.cluster.notebook import live_view
 from tfos.cluster.plan import ClusterPlan, ClusterRequest
 from tfos.cluster.progress import Progress

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tfos.cluster.progress import counted
 from tfos.errors import BadInputError
 from tfos.feed.datafeed import VALIDATION_QUEUE
 from tfos.feed.plan import Replay
@@ -37,68 +36,6 @@ class Training:
         if not self.seed:
             return 0
         return random.Random(f"{self.seed} {number}").getrandbits(_SEED_BITS) or 1
-
-
-@dataclass
-class Course:
-    """How far ``train`` is with its epochs, as the message ``activity`` says it.
-
-    How many items an epoch has is known when one was fed, by what the tasks have counted.
-
-    Owner and lifetime: one call of ``train``. Threads: one changes it, any look at it.
-
-    Attributes:
-        jobs, epochs: that there are in all; the epochs include those that nodes replay.
-        begun: items that the programs had begun with before the first of them.
-        read: items that the tasks had read before it.
-        epoch: that is fed now, from 1; 0: none was.
-        planned: items of all epochs; 0: not known.
-        fed: the share of the epoch that was fed, as far as Spark says.
-    """
-
-    jobs: int = 0
-    epochs: int = 0
-    begun: int = 0
-    read: int = 0
-    epoch: int = 0
-    planned: int = 0
-    fed: float = 0.0
-
-    @classmethod
-    def of(cls, plan: Training, nodes: Iterable[Mapping[str, Any]], read: int) -> Course:
-        """nodes: those that are fed, with their ``metrics``. read: items, by the ledger."""
-        begun = sum(
-            counted(node["metrics"], "items_delivered")
-            - counted(node["metrics"], "items_unread")
-            + counted(node["metrics"], "items_replayed")
-            for node in nodes
-        )
-        return cls(plan.jobs, plan.jobs * (1 + plan.replay.epochs), max(0, int(begun)), read)
-
-    def enter(self, job: int, read: int) -> None:
-        """The Spark job of this number begins, or all have ended; those before it have brought
-        the ledger to ``read`` items."""
-        of_job = self.epochs // self.jobs
-        self.fed = 0.0
-        self.epoch = min(job * of_job + 1, self.epochs)
-        if job:
-            self.planned = (read - self.read) * self.epochs // job
-
-    def see(self, fed: float) -> None:
-        """A job of the epoch has fed that share; the one for validation comes after the other."""
-        self.fed = max(self.fed, fed)
-
-    def title(self) -> str:
-        return f"epoch {self.epoch} of {self.epochs}"
-
-    def fields(self) -> dict[str, float]:
-        return {
-            "epoch": self.epoch,
-            "epochs": self.epochs,
-            "epoch_fed": self.fed,
-            "items_before": self.begun,
-            "items_planned": self.planned,
-        }
 
 
 def sources_of_training(data: Any, queue: str, validation: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tfos import _native
 from tfos.base.libraries import ops_library, ucx
-from tfos.base.roles import TRAINING_JOBS, members_of
+from tfos.base.roles import members_of
 from tfos.errors import BadInputError
 
 #: How long the others may take to come to their first call, in seconds.
@@ -63,9 +63,7 @@ class Group:
         ranks = {node["node_id"]: node["rank"] for node in members}
         if node_id not in ranks:
             raise BadInputError(
-                f"node {node_id} does not train, so it has no part in collective "
-                f"operations; those of "
-                f"{', '.join(TRAINING_JOBS)} have"
+                f"node {node_id} does not train, so it has no part in collective operations"
             )
         self._native = _native.TensorGroup.join(
             [(_name_of(node), node["address"], node["tensor_port"]) for node in members],

@@ -102,8 +102,7 @@ class NodeContext:
         ranks = {node["node_id"]: node["rank"] for node in members_of(self._bootstrap["nodes"])}
         if self.node_id not in ranks:
             raise BadInputError(
-                f"{self.job_name}:{self.task_index} does not train, so it has no rank: only chief, "
-                "master and worker nodes have one"
+                f"{self.job_name}:{self.task_index} does not train, so it has no rank"
             )
         return ranks[self.node_id]
 
@@ -415,7 +414,7 @@ class NodeContext:
         if self._feed_source is None:
             raise BadInputError(
                 f"{self.job_name}:{self.task_index} is not fed by Spark: "
-                "only chief, master and worker nodes in input mode 'spark' have a feed"
+                "only nodes that train in input mode 'spark' have a feed"
             )
         return self._feed_source
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfos.base.arrow import pa
-from tfos.base.roles import TRAINING_JOBS
+from tfos.base.roles import members_of
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
 from tfos.records import listing
@@ -27,7 +27,7 @@ def share(patterns: Sequence[str], nodes: Sequence[dict[str, Any]], node_id: int
         patterns: as :func:`tfos.records.listing.list_files` takes them.
         nodes: every node of the cluster, each a NODE of docs/formats/control-protocol.md.
     """
-    training = sorted(node["node_id"] for node in nodes if node["job_name"] in TRAINING_JOBS)
+    training = [node["node_id"] for node in members_of(nodes)]
     files = listing.list_files(patterns)
     if not files:
         raise BadInputError(f"{', '.join(patterns)}: there is no file in it")

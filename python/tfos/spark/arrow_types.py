@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from pyspark.sql import types as sql
@@ -19,18 +20,12 @@ def as_arrow_source(frame: Any) -> tuple[Any, list[str]]:
     return frame.toDF(*(f"c{position}" for position in range(len(names)))), names
 
 
-def arrow_type(data_type: sql.DataType) -> Any:
-    """The Arrow type that Spark reads as ``data_type``; None for those that batches of ours never
-    have."""
+@cache
+def single_types() -> dict[type[sql.DataType], Any]:
+    """What Arrow has for each type of single values, but decimals, of which each is a type of its
+    own."""
     import pyarrow as pa
 
-    if isinstance(data_type, sql.ArrayType):
-        element = arrow_type(data_type.elementType)
-        if element is None:
-            return None
-        return pa.list_(pa.field("element", element, nullable=data_type.containsNull))
-    if isinstance(data_type, sql.DecimalType):
-        return pa.decimal128(data_type.precision, data_type.scale)
     return {
         sql.BooleanType: pa.bool_(),
         sql.ByteType: pa.int8(),
@@ -44,4 +39,19 @@ def arrow_type(data_type: sql.DataType) -> Any:
         sql.DateType: pa.date32(),
         sql.TimestampType: pa.timestamp("us", "UTC"),
         sql.TimestampNTZType: pa.timestamp("us"),
-    }.get(type(data_type))
+    }
+
+
+def arrow_type(data_type: sql.DataType) -> Any:
+    """The Arrow type that Spark reads as ``data_type``; None for those that batches of ours never
+    have."""
+    import pyarrow as pa
+
+    if isinstance(data_type, sql.ArrayType):
+        element = arrow_type(data_type.elementType)
+        if element is None:
+            return None
+        return pa.list_(pa.field("element", element, nullable=data_type.containsNull))
+    if isinstance(data_type, sql.DecimalType):
+        return pa.decimal128(data_type.precision, data_type.scale)
+    return single_types().get(type(data_type))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfos.base.roles import members_of, plan_roles, tensorboard_node
+from tfos.base.roles import members_of, plan_roles, service_nodes, tensorboard_node
 from tfos.errors import BadInputError
 
 
@@ -60,6 +60,15 @@ def test_tensorboard_runs_beside_the_chief_or_the_first_worker():
     assert tensorboard_node(plan_roles(3, parameter_servers=1)) == 1
     assert tensorboard_node(plan_roles(3, parameter_servers=1, chief="chief")) == 1
     assert tensorboard_node(plan_roles(2)) == 0
+    evaluated = plan_roles(4, ps=1, evaluator=True, input_mode="tensorflow")
+    assert tensorboard_node(evaluated) == 2
+
+
+def test_a_role_is_known_by_what_is_no_service_alone():
+    """So a new one needs a line in `plan_roles`, and nothing else."""
+    roles = [{"job": "ps", "count": 2}, {"job": "ranker", "count": 3}]
+    assert service_nodes(roles) == {0, 1}
+    assert tensorboard_node(roles) == 2
 
 
 @pytest.mark.parametrize("chief", ["chief", "master"])

@@ -220,7 +220,7 @@ def test_a_node_says_that_it_imports_its_program(spark, tmp_path, leftovers):
             lambda: f"a node that imports its program: {cluster.status()}",
         )
     finally:
-        cluster._abort("test ends")
+        cluster._closing.abort("test ends")
 
 
 @pytest.mark.failure("node frozen", "shutdown")
@@ -259,7 +259,7 @@ def test_feed_timeout_is_about_progress_and_names_the_idle_side(spark, tmp_path)
         "|not reached within .* node 0 on",
     ):
         cluster.train(rdd, feed_timeout=2)
-    cluster._abort("test ends")
+    cluster._closing.abort("test ends")
 
 
 def test_metrics_of_the_program_reach_the_driver(spark):

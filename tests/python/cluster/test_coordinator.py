@@ -13,7 +13,6 @@ import pytest
 from support.page.simulated_cluster import SimulatedCluster
 from tfos.base import child, executable
 from tfos.cluster import launch
-from tfos.cluster.cluster import Cluster
 from tfos.cluster.coordinator import Coordinator
 from tfos.errors import ClusterStoppedError, NodeFailedError, TfosError
 
@@ -180,25 +179,6 @@ def test_all_waits_are_for_the_end_once_somebody_asks_for_it(monkeypatch, tmp_pa
     assert raised == ["alice@host-a has stopped the cluster with `tfos stop`"]
     assert calls == [1.5], "the second one changes nothing"
     coordinator.close()
-
-
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (ClusterStoppedError("alice@host-a has stopped it"), "alice@host-a has stopped it"),
-        (ValueError("3"), "the driver program failed: ValueError"),
-        (KeyboardInterrupt(), "the driver program was interrupted"),
-    ],
-)
-def test_nodes_are_told_who_stopped_the_cluster_or_what_failed(error, reason):
-    told = []
-    cluster = object.__new__(Cluster)
-    cluster._shut_down = False
-    cluster._coordinator = SimpleNamespace(failure_behind=lambda error: None)
-    cluster._abort = told.append
-    with pytest.raises(type(error)), cluster:
-        raise error
-    assert told == [reason]
 
 
 def test_a_server_that_is_lost_and_awaited_is_named(monkeypatch, tmp_path, caplog):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from tfos.cluster.feed import ClusterFeed
+from tfos.cluster.feed.course import Course
+from tfos.cluster.feed.tally import Tally
 from tfos.cluster.ledger import Ledger
 from tfos.cluster.progress import Progress
 
@@ -162,9 +163,9 @@ def test_rows_beside_pickled_batches_are_not_called_batches_or_rows():
 
 
 def test_what_the_page_shows_says_what_is_counted():
-    feed = ClusterFeed(SimpleNamespace(nodes=list), None, "", None, print)
-    feed._ledger.begin_job(True)
-    assert feed.counts()["unit"] == "pickled batches"
+    tally = Tally(SimpleNamespace(nodes=list))
+    tally.begin_job(Course(), pickled=True)
+    assert tally.counts()["unit"] == "pickled batches"
 
 
 def test_inference_is_no_part_of_it():
@@ -194,9 +195,9 @@ def test_what_moved_from_a_lost_node_was_delivered_twice():
 
 
 def test_a_ledger_is_the_callers_own():
-    feed = ClusterFeed(SimpleNamespace(nodes=list), None, "", None, print)
-    before = feed.ledger()
-    feed.cut_short()
-    assert not before.cut_short and feed.ledger().cut_short
-    feed.ledger().nodes["worker:0"] = {}
-    assert feed.ledger().nodes == {}
+    tally = Tally(SimpleNamespace(nodes=list))
+    before = tally.ledger()
+    tally.cut_short()
+    assert not before.cut_short and tally.ledger().cut_short
+    tally.ledger().nodes["worker:0"] = {}
+    assert tally.ledger().nodes == {}

@@ -10,9 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from support.waiting import wait_for
-from tfos.cluster.feed import ClusterFeed, warn_of_speculation
+from tfos.cluster.feed.cluster_feed import warn_of_speculation
 from tfos.cluster.progress import Progress, describe, number
-from tfos.cluster.training import Course
 from tfos.feed.datafeed import FeedSource
 from tfos.feed.plan import FeedPlan, Replay
 from tfos.feed.tasks import _batches_by_bytes, _batches_by_feedback
@@ -254,20 +253,6 @@ def test_what_spark_does_not_know_of_a_job_was_not_fed():
     assert tracker.group.share_done() == 0
     tracker.stages[5] = (0, 0)
     assert tracker.group.share_done() == 0
-
-
-def test_a_shuffle_that_spark_ran_first_does_not_stay_counted_as_fed():
-    """As Spark does for a DataFrame whose plan it adapts: it is a job of its own."""
-    feed = ClusterFeed(None, None, "", None, lambda doing: None)
-    feed._course = Course(jobs=1, epochs=1, epoch=1)
-
-    def show(share, before):
-        feed._show_feeding(SimpleNamespace(share_done=lambda: share), before)
-        return feed.counts()["epoch_fed"]
-
-    assert show(0.9, 0.0) == 0.9
-    assert show(0.1, 0.0) == 0.1
-    assert show(0.1, 0.8) == 0.8, "the job for validation comes after the other"
 
 
 @pytest.mark.parametrize("speculation", ["true", "false"])

@@ -8,14 +8,13 @@ import secrets
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import SimpleNamespace
 
 import pytest
 
 from support import coordinator_port
 from support.spark.fake import FakeSparkContext
 from tfos import _version
-from tfos.cluster.feed import ClusterFeed
+from tfos.cluster.feed.run import feeds_by_jvm
 from tfos.errors import BadInputError, TfosError
 from tfos.feed import jvm
 from tfos.feed.plan import FeedPlan, Replay
@@ -32,26 +31,24 @@ def context_with_jar(spark, master="spark://host:7077", **options):
     return FakeSparkContext(master, jvm=spark.sparkContext._jvm, **options)
 
 
-def feeds_by_jvm(context, feed_jvm):
-    settings = Settings.resolve({"spark.tfos.feed.jvm": feed_jvm}.get, {})
-    jobs = SimpleNamespace(spark_context=context)
-    return ClusterFeed._feeds_by_jvm(SimpleNamespace(_jobs=jobs, _settings=settings))
+def would_feed_by_jvm(context, feed_jvm):
+    return feeds_by_jvm(context, Settings.resolve({"spark.tfos.feed.jvm": feed_jvm}.get, {}))
 
 
 def test_the_jar_in_spark_jars_is_used(spark):
     assert jar.obstacle(spark.sparkContext) == ""
-    assert feeds_by_jvm(spark.sparkContext, "auto") is True
-    assert feeds_by_jvm(spark.sparkContext, "off") is False
+    assert would_feed_by_jvm(spark.sparkContext, "auto") is True
+    assert would_feed_by_jvm(spark.sparkContext, "off") is False
 
 
 def test_without_the_jar_python_feeds_unless_told_otherwise(caplog):
     caplog.set_level("INFO", "tfos.cluster.feed")
-    assert feeds_by_jvm(FakeSparkContext(), "auto") is False
+    assert would_feed_by_jvm(FakeSparkContext(), "auto") is False
     assert "is fed by Python workers: the jar of tfos is not" in caplog.text
     with pytest.raises(
         BadInputError, match=r"spark.tfos.feed.jvm is on, and the jar .*jar_path\(\)"
     ):
-        feeds_by_jvm(FakeSparkContext(), "on")
+        would_feed_by_jvm(FakeSparkContext(), "on")
 
 
 def test_an_older_spark_is_fed_by_python(spark):

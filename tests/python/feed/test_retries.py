@@ -9,7 +9,7 @@ import pytest
 from pyspark import StorageLevel
 from pyspark.sql import functions
 
-from tfos.cluster.feed import warn_of_order
+from tfos.cluster.feed.run import warn_of_order
 from tfos.errors import FeedError
 from tfos.feed import jvm
 from tfos.feed.plan import FeedPlan, Replay

@@ -59,6 +59,12 @@ def test_every_file_goes_to_one_node_that_trains(files):
         node_files.share([str(files / "none")], NODES, 1)
 
 
+def test_whoever_has_a_rank_has_a_share_whatever_its_job_is_called(files):
+    nodes = [node | {"job_name": "ranker"} if node["rank"] == 1 else node for node in NODES]
+    shares = [node_files.share([str(files)], nodes, node["node_id"]) for node in nodes]
+    assert shares == [[], [str(files / "a")], [], [str(files / "b.gz")]]
+
+
 def test_a_program_asks_its_context(files):
     bootstrap = {
         "node": {"default_fs": "file://", "working_dir": str(files), "log_dir": None},

@@ -362,9 +362,17 @@ def test_links_and_their_anchors_lead_somewhere(page):
 def test_headings_become_anchors(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
-        "# Feeding `ctx.dataset`\n\n## TensorFlow's own\n\n## Twice\n\n## Twice\n\n```\n# code\n```\n"
+        "# Feeding `ctx.dataset`\n\n## TensorFlow's own\n\n## Twice\n\n## Twice\n\n```\n# code\n```\n\n"
+        "## `tfos.run` and [links](x.md)\n\n## a_b, c-d!\n"
     )
-    assert pages.anchors(page) == {"feeding-ctxdataset", "tensorflows-own", "twice", "twice-1"}
+    assert pages.anchors(page) == {
+        "feeding-ctxdataset",
+        "tensorflows-own",
+        "twice",
+        "twice-1",
+        "tfosrun-and-links",
+        "a_b-c-d",
+    }
 
 
 def test_numbers_of_the_readme_are_those_of_the_measurements():

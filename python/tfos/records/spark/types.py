@@ -23,21 +23,10 @@ from pyspark.sql import types as sql
 from tfos import _native
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError
-from tfos.spark.arrow_types import arrow_type
+from tfos.spark.arrow_types import arrow_type, single_types
 
 #: The only column of record type ByteArray, as Spark's TFRecord connectors call it.
 BYTE_ARRAY_COLUMN = "byteArray"
-
-_ARROW = {
-    sql.BooleanType: pa.bool_(),
-    sql.ByteType: pa.int8(),
-    sql.ShortType: pa.int16(),
-    sql.IntegerType: pa.int32(),
-    sql.LongType: pa.int64(),
-    sql.FloatType: pa.float32(),
-    sql.DoubleType: pa.float64(),
-    sql.BinaryType: pa.binary(),
-}
 
 
 def record_type_of(name: str) -> str:
@@ -93,7 +82,9 @@ def codec_type(data_type: sql.DataType) -> pa.DataType:
         return pa.list_(codec_type(data_type.elementType))
     if isinstance(data_type, sql.DecimalType):
         return pa.float64()
-    return pa.string() if isinstance(data_type, sql.StringType) else _ARROW[type(data_type)]
+    if isinstance(data_type, sql.StringType):
+        return pa.string()
+    return single_types()[type(data_type)]
 
 
 def codec_schema(schema: sql.StructType, columns: list[str]) -> pa.Schema:
@@ -116,9 +107,7 @@ def spark_schema(schema: pa.Schema) -> sql.StructType:
 def _spark_type(arrow: pa.DataType) -> sql.DataType:
     if pa.types.is_list(arrow) or pa.types.is_fixed_size_list(arrow):
         return sql.ArrayType(_spark_type(arrow.value_type))
-    if pa.types.is_string(arrow):
-        return sql.StringType()
-    return next(spark() for spark, one in _ARROW.items() if one == arrow)
+    return next(spark() for spark, one in single_types().items() if one == arrow)
 
 
 def directory_scalar(name: str, value: str | None, data_type: sql.DataType) -> pa.Scalar:

@@ -34,7 +34,7 @@ def test_a_second_interrupt_leaves_neither_jobs_nor_the_coordinator(
     assert not coordinator.is_running()
     assert cluster._launcher.job.wait(BOUND_SECONDS), "Spark has cancelled it"
     assert not cluster.launch_rdd.is_cached, "its executors are free"
-    assert cluster._ended.is_set()
+    assert cluster._closing.ended.is_set()
     cluster.shutdown()  # There is nothing left to do.
 
 

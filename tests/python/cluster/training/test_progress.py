@@ -11,8 +11,6 @@ import pytest
 from tfos.cluster.ledger import Ledger
 from tfos.cluster.notebook import status_html
 from tfos.cluster.progress import Progress
-from tfos.cluster.training import Course, Training
-from tfos.feed.plan import Replay
 
 FEED = {"socket": "tfos-x", "port": 40000}
 
@@ -303,22 +301,3 @@ def test_a_standard_error_that_is_lost_ends_nothing_and_nothing_more_is_shown(mo
     monkeypatch.setattr(sys, "stderr", alive)
     progress.say("more")
     assert alive.getvalue() == shown
-
-
-def test_how_much_will_be_fed_is_known_after_the_first_job():
-    fed = [{"metrics": {"items_delivered": 70, "items_unread": 20, "items_replayed": 5}}]
-    course = Course.of(Training(4, Replay(), 0), fed, 200)
-    course.enter(0, 200)
-    for share in (0.25, 0.5, 0.1):
-        course.see(share)
-    known = {"epochs": 4, "items_before": 55}
-    assert course.fields() == known | {"epoch": 1, "epoch_fed": 0.5, "items_planned": 0}
-    course.enter(1, 300)
-    assert course.fields() == known | {"epoch": 2, "epoch_fed": 0.0, "items_planned": 400}
-    course.enter(4, 600)
-    assert course.fields() == known | {"epoch": 4, "epoch_fed": 0.0, "items_planned": 400}
-    replayed = Course.of(Training(1, Replay("memory", 2, 0), 0), [], 0)
-    replayed.enter(0, 0)
-    assert replayed.epochs == 3
-    replayed.enter(1, 100)
-    assert (replayed.epoch, replayed.planned) == (3, 300)

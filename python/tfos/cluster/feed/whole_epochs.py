@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tfos.base.roles import SERVICE_JOBS
+from tfos.base.roles import members_of
 from tfos.cluster.coordinator import Coordinator, node_name
 from tfos.errors import BadInputError
 from tfos.feed.plan import Replay
@@ -113,8 +113,8 @@ class WholeEpochs:
         them when another comes in its place."""
         return {
             node["node_id"]: node_name(node)
-            for node in self._coordinator.nodes()
-            if node["job_name"] not in SERVICE_JOBS and not takes_part(node)
+            for node in members_of(self._coordinator.nodes())
+            if not takes_part(node)
         }
 
     def _await_steps(self, epoch: Epoch, gone: Mapping[int, str]) -> bool:

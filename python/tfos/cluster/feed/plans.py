@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfos.base import keys
-from tfos.base.roles import SERVICE_JOBS
+from tfos.base.roles import members_of
 from tfos.cluster.coordinator import FINAL_STATES, Coordinator, node_name
-from tfos.cluster.whole_epochs import Epoch, takes_part
+from tfos.cluster.feed.whole_epochs import Epoch, takes_part
 from tfos.errors import BadInputError, ClusterTimeoutError
 from tfos.feed.plan import FeedPlan
 from tfos.settings import Settings
@@ -18,15 +18,15 @@ from tfos.spark.jobs import pickled_batches
 _MOST_SECONDS = 1e9
 
 
-def fed_nodes(coordinator: Coordinator) -> list[dict[str, Any]]:
+def fed_nodes(coordinator: Coordinator) -> list[Mapping[str, Any]]:
     """Those that take rows, ended ones included."""
-    return [n for n in coordinator.nodes() if n["job_name"] not in SERVICE_JOBS]
+    return members_of(coordinator.nodes())
 
 
 class FeedPlans:
     """Makes the plans of the jobs that feed one cluster.
 
-    Owner and lifetime: the :class:`tfos.cluster.feed.ClusterFeed`.
+    Owner and lifetime: the :class:`tfos.cluster.feed.cluster_feed.ClusterFeed`.
     Threads: any. Errors: the cluster's failure while it waits for nodes, and
     :class:`tfos.errors.ClusterTimeoutError` where they take too long.
 
@@ -98,7 +98,7 @@ class FeedPlans:
     def _await_feeds(self, timeout: float) -> None:
         """Until every fed node listens; ``timeout`` bounds how long their programs may import."""
 
-        def missing() -> list[dict[str, Any]]:
+        def missing() -> list[Mapping[str, Any]]:
             fed = filter(takes_part, fed_nodes(self._coordinator))
             return [n for n in fed if not n["feed"] and n["state"] not in FINAL_STATES]
 

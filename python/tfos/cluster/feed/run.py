@@ -1,0 +1,211 @@
+"""One call of ``train``: its epochs, and how each source is fed in one of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+from tfos.cluster.feed.course import Course
+from tfos.cluster.feed.jobs import FeedJobs
+from tfos.cluster.feed.plans import FeedPlans
+from tfos.cluster.feed.queues import Queues
+from tfos.cluster.feed.tally import Tally
+from tfos.cluster.feed.whole_epochs import Epoch, WholeEpochs
+from tfos.cluster.training import Training
+from tfos.feed import frames, jvm, shuffling
+from tfos.feed.datafeed import VALIDATION_QUEUE
+from tfos.feed.plan import FeedPlan
+from tfos.feed.tasks import ArrowTrainFeeder, TrainFeeder
+from tfos.settings import Settings
+from tfos.spark import arrow_types, jar, row_order
+
+logger = logging.getLogger(__name__)
+
+
+def warn_of_order(source: Any) -> None:
+    if row_order.may_change(source):
+        logger.warning(
+            "Spark does not promise that the rows of a partition come in the same order when it "
+            "computes them again (they come of a shuffle, or of something random). If a feed task "
+            "is repeated, it compares them, and fails where they differ. To be safe, persist() or "
+            "checkpoint() them, or sort them by a key that is different in each row"
+        )
+
+
+def feeds_by_jvm(spark_context: Any, settings: Settings) -> bool:
+    """Whether the executors' JVMs feed what Spark holds itself, rather than Python workers."""
+    unused = jar.why_unused(spark_context, "spark.tfos.feed.jvm", settings.feed_jvm)
+    logger.info(
+        "what Spark holds is fed by %s",
+        f"Python workers: {unused}" if unused else "the executors' JVMs",
+    )
+    return not unused
+
+
+@dataclass(frozen=True)
+class FeedParts:
+    """What all calls of ``train`` of one cluster work with. Threads: any.
+
+    whole: where nodes train in step, and go on without those that are lost. show_progress: called
+    again and again, with what is waited for. nobody_wants_rows: whether nothing is to be fed any
+    more.
+    """
+
+    settings: Settings
+    queues: Queues
+    plans: FeedPlans
+    jobs: FeedJobs
+    tally: Tally
+    whole: WholeEpochs | None
+    show_progress: Callable[[str], None]
+    nobody_wants_rows: Callable[[], bool]
+
+
+class FeedRun:
+    """Feeds what one call of ``train`` is given.
+
+    Owner and lifetime: that call; of a stream, the stream. Threads: one at a time.
+    Errors: as those of :class:`tfos.cluster.feed.jobs.FeedJobs`; and of a plan that can't be made.
+    """
+
+    def __init__(self, parts: FeedParts, feed_timeout: float, decimals: str | None):
+        self._parts = parts
+        self._timeout = feed_timeout
+        self._decimals = decimals
+        self._course = Course()
+
+    def feed(self, plan: Training, sources: dict[str, Any], queue: str) -> None:
+        """Feeds each of ``sources`` (by queue) as planned, and returns when the nodes have taken
+        all; ``queue`` is the one that is trained on. Of a stream it returns at once."""
+        with ExitStack() as block:
+            block.enter_context(self._parts.queues.turn(sources))
+            if hasattr(sources[queue], "foreachRDD"):
+                self._follow(sources[queue], queue)
+                return
+            if plan.kept_by_spark:
+                for source in sources.values():
+                    block.enter_context(self._parts.jobs.kept(source, plan.kept_by_spark))
+            if self._parts.settings.feed_check_retries:
+                for source in sources.values():
+                    warn_of_order(source)
+            feeds: dict[str, Callable[[int, Epoch], None]] = {
+                name: self._frame_feed(source)
+                if hasattr(source, "mapInArrow")
+                else partial(self._feed_rdd, source)
+                for name, source in sources.items()
+            }
+            called = {name: self._parts.jobs.name_of(source) for name, source in sources.items()}
+            self._course = block.enter_context(self._parts.tally.course_of(plan))
+            self._feed_epochs(plan, feeds, called, queue)
+
+    def _feed_epochs(
+        self,
+        plan: Training,
+        feeds: dict[str, Callable[[int, Epoch], None]],
+        called: dict[str, str],
+        queue: str,
+    ) -> None:
+        parts, course = self._parts, self._course
+        for job in range(plan.jobs):
+            course.enter(job)
+            for name, feed in feeds.items():
+                if parts.nobody_wants_rows():
+                    return
+                mixed = name == queue  # validation needs no other order
+                replay = plan.replay if mixed else replace(plan.replay, shuffle_seed=0)
+                first, last = parts.queues.take_epochs(name, 1 + replay.epochs)
+                title = f"{course.title()} of {called[name]}" + ("" if mixed else ", validation")
+                epoch = Epoch(name, first, replay, title)
+                seed = plan.seed_of_job(job) if mixed else 0
+                try:
+                    # Validation is read by each node for itself, so there are no steps to wait for.
+                    in_step = mixed and name != VALIDATION_QUEUE
+                    self._feed_whole(partial(feed, seed), epoch, in_step)
+                except BaseException:
+                    parts.queues.abandon(epoch)
+                    raise
+                finally:
+                    parts.queues.end_job(epoch)
+                parts.queues.end_epoch(name, last)
+        course.enter(plan.jobs)
+
+    def _feed_whole(
+        self, feed: Callable[[Epoch], None], epoch: Epoch, in_step: bool = True
+    ) -> None:
+        if self._parts.whole is not None and in_step:
+            self._parts.whole.feed(feed, epoch)
+        else:
+            feed(epoch)
+
+    def _follow(self, stream: Any, queue: str) -> None:
+        self._course = self._parts.tally.course_of_stream()
+        stream.foreachRDD(lambda rdd: self._feed_interval(rdd, queue))
+
+    def _feed_interval(self, rdd: Any, queue: str) -> None:
+        """Feeds what came in one interval of a stream, between the feeds of other threads."""
+        queues = self._parts.queues
+        with queues.turn([queue]):
+            title = f"an interval of {self._parts.jobs.name_of(rdd)}"
+            epoch = Epoch(queue, queues.next_epoch(queue), title=title)
+            try:
+                self._feed_whole(partial(self._feed_rdd, rdd, 0), epoch)
+            finally:
+                queues.end_job(epoch)
+
+    def _feed_rdd(self, rdd: Any, seed: int, epoch: Epoch) -> None:
+        """Feeds one epoch, in an order of its own unless ``seed`` is 0."""
+        parts = self._parts
+        if parts.nobody_wants_rows() or rdd.getNumPartitions() == 0:
+            return
+        ordered = shuffling.shuffled_rdd(rdd, seed) if seed else rdd
+        source, plan = parts.plans.of_rdd(ordered, self._timeout, epoch)
+        if plan.pickled and feeds_by_jvm(parts.jobs.spark_context, parts.settings):
+            collect = partial(jvm.train_pickled, source, plan)
+        else:
+            collect = source.mapPartitionsWithIndex(TrainFeeder(plan)).collect
+        self._run_and_count(epoch.title, collect, plan)
+
+    def _frame_feed(self, frame: Any) -> Callable[[int, Epoch], None]:
+        """What feeds one epoch of ``frame`` as ``_feed_rdd`` does, once its schema is known to
+        fit."""
+        parts, decimals = self._parts, self._decimals
+        frames.check_schema(frame.schema, decimals)
+        source, names = arrow_types.as_arrow_source(frame)
+        by_jvm = feeds_by_jvm(parts.jobs.spark_context, parts.settings)
+        # The same for all epochs, and asked for at the first that needs it.
+        partitions = cache(partial(shuffling.partitions_of, source))
+
+        def shuffled(seed: int) -> Any:
+            return shuffling.shuffled_frame(source, seed, partitions())
+
+        def feed(seed: int, epoch: Epoch) -> None:
+            ordered = source
+            if seed:
+                doing = f"{epoch.title}, its order"
+                ordered = parts.jobs.ask("shuffle", doing, partial(shuffled, seed))
+            plan = parts.plans.make(False, self._timeout, epoch)
+            if by_jvm:
+                collect = partial(jvm.train, ordered, plan, names, decimals)
+            else:
+                feeder = ArrowTrainFeeder(plan, names, decimals)
+                collect = ordered.mapInArrow(feeder, ArrowTrainFeeder.SCHEMA).collect
+            self._run_and_count(epoch.title, collect, plan)
+
+        return feed
+
+    def _run_and_count(self, title: str, collect: Callable[[], list[Any]], plan: FeedPlan) -> None:
+        """Runs a job that trains, enters what its tasks did, and shows it."""
+        parts = self._parts
+        parts.tally.begin_job(self._course, plan.pickled)
+        of_lost_nodes = ", what lost nodes had" if plan.repeats else ""
+        counts = parts.jobs.feed(title + of_lost_nodes, collect, self._show)
+        parts.tally.count_job(self._course, counts, was_counted=plan.repeats)
+        parts.show_progress("feeding")
+
+    def _show(self, share: float) -> None:
+        self._course.see(share)
+        self._parts.show_progress("feeding")
