@@ -70,7 +70,7 @@ SETTINGS: tuple[Setting, ...] = (
         "",
         "",
         "what Prometheus sends to read the metrics, 16 characters or more; empty: "
-        "cluster.metrics_header() has a new one for each cluster",
+        "cluster.metrics_header has a new one for each cluster",
         form="token",
     ),
     Setting(
