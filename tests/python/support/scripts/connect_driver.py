@@ -326,7 +326,7 @@ def _failure(call):
         call()
     except PySparkException as error:
         return str(error)
-    return "was no failure"
+    return "did not fail"
 
 
 def train_apart(spark, directory):
