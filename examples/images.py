@@ -4,7 +4,7 @@
     python examples/images.py [--directory DIR] [--epochs N]
 
 The pieces are PNG files in DIR/train/china, DIR/train/flower and the same below DIR/test, as data sets
-of images are often stored (with --directory, what is there is used; on a cluster DIR has to be one that
+of images are often stored (with --directory, what is there is used; on a cluster DIR must be one that
 all hosts reach). They are cut out of scikit-learn's sample photographs, those for the test from the right
 quarter, which is not trained on. Spark reads the files, every node decodes what it is fed, and two train
 one model together. It is kept in DIR/model with the decoding in it, so that it answers files.
@@ -61,7 +61,7 @@ def train(ctx):
             ctx.report(step=int(model.optimizer.iterations), **logs)
 
     files = ctx.dataset(16, features="content", label="label", remainder="pad")
-    # A row of padding holds an empty string, which is no image.
+    # A row of padding holds an empty string, which is not an image.
     blank = tf.io.encode_png(tf.zeros([SIDE, SIDE, 3], tf.uint8))
 
     def images(content, label, mask):

@@ -3,7 +3,7 @@
 
     python examples/ml_pipeline.py [--epochs N] [--directory DIR] [--mnist DIRECTORY]
 
-DIR, for the models, has to be one that driver and executors reach, such as hdfs:///models.
+DIR, for the models, must be one that driver and executors reach, such as hdfs:///models.
 """
 
 import argparse

@@ -185,7 +185,7 @@ def parse_arguments():
 def main():
     args = parse_arguments()
     spark = spark_session.session("mnist_hdfs", args.master, args.nodes)
-    tfos.register(spark)
+    tfos.register_tfrecords(spark)
     try:
         print(f"Putting the digits into {args.directory}", flush=True)
         rows = prepare(spark, args)

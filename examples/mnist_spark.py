@@ -4,7 +4,7 @@ exports it, and has a second cluster recognise digits that it has never seen.
 
     python examples/mnist_spark.py [--mnist DIRECTORY] [--epochs N] [--nodes N]
 
-The model is Keras 3's, and trains as on one machine but for `ctx.distribute`: the nodes average
+The model is Keras 3's, and trains as on one machine except for `ctx.distribute`: the nodes average
 their gradients in every step. Spark feeds them the rows.
 """
 

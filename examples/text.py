@@ -3,7 +3,7 @@
 
     python examples/text.py [--epochs N] [--directory DIR]
 
-A line of a docstring is English, any other line that is no comment is Python. The driver learns the vocabulary
+A line of a docstring is English, any other line that is not a comment is Python. The driver learns the vocabulary
 (`TextVectorization.adapt`); the nodes get it with the program, and strings of a DataFrame through
 `ctx.dataset`. They then answer lines of modules that nothing was learned from. The
 model is kept with the vocabulary in it, so that it takes lines.

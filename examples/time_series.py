@@ -5,7 +5,7 @@
 
 Sensors report a value each hour. Spark's window functions turn each sensor's series into rows of 48
 values and the one that follows. Two nodes learn to forecast it. The last fifth of the time is for
-the test. The forecast has to be better than the value of 24 hours before. The model is kept.
+the test. The forecast must be better than the value of 24 hours before. The model is kept.
 """
 
 import argparse

@@ -13,7 +13,7 @@ import pathlib
 import sys
 
 _END_TIMEOUT_S = 300
-#: What uses the archive has to agree in the collector.
+#: What uses the archive must use the same collector.
 _JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xlog:disable -XX:ArchiveClassesAtExit={}"
 
 

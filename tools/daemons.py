@@ -128,7 +128,7 @@ def _run(command, environment):
     try:
         return process.wait()
     except KeyboardInterrupt:
-        # A terminal's Ctrl-C has reached the command as well; a signal sent only to us has not.
+        # A terminal's Ctrl-C has reached the command, too; a signal sent only to us has not.
         process.send_signal(signal.SIGINT)
         try:
             process.wait(30)

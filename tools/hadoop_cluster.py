@@ -7,7 +7,7 @@ command succeeds, fails or is interrupted:
 
     tools/hadoop_cluster.py [--directory build/hdfs] [--ha] [--yarn] -- COMMAND [ARGUMENT]...
 
-`{hdfs}` in an argument is replaced with the file system's URI, which is in $HDFS_URI as well;
+`{hdfs}` in an argument is replaced with the file system's URI, which is in $HDFS_URI, too;
 $HADOOP_CONF_DIR is a configuration for it. With --yarn a YARN runs beside it (yarn_cluster.py), for
 `spark-submit --master yarn`.
 

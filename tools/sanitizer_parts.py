@@ -36,6 +36,13 @@ FOLDERS = {
     "feed": ("src/datasets", "src/feed", "src/node", "src/simulation"),
     "cluster": ("src/cli", "src/collective", "src/control", "src/net", "src/parameter_server"),
 }
+#: {the part: the folders of the benchmarks that it builds, so that they link}. They use what the
+#: part's tests use.
+BENCHMARKS = {
+    "data": ("bench/inference",),
+    "feed": ("bench/feed",),
+    "cluster": ("bench/collective", "bench/control"),
+}
 #: The part that tests the Python extension instead of a folder's C++ tests.
 EXTENSION = "extension"
 SANITIZERS = ("address", "thread")
@@ -115,7 +122,8 @@ def targets(part: str) -> list[str]:
     """What to build for a sanitizer's part. Without a name: all there is, benchmarks included."""
     if not part:
         return ["all"]
-    return [f"{folder}/all" for folder in folders_of(part) or ["src/python"]]
+    folders = folders_of(part) or ("src/python",)
+    return [f"{folder}/all" for folder in folders + BENCHMARKS.get(part, ())]
 
 
 def labels(part: str) -> str:

@@ -6,7 +6,7 @@ whether the command succeeds, fails or is interrupted:
 
     tools/spark_cluster.py [--workers 2] [--cores 1] [--memory 2g] -- COMMAND [ARGUMENT]...
 
-`{master}` in an argument is replaced with the cluster's URL, which is in $SPARK_MASTER_URL as well.
+`{master}` in an argument is replaced with the cluster's URL, which is in $SPARK_MASTER_URL, too.
 
 As a module it gives `SparkCluster`, a context manager. Needs Java 17 and the `pyspark` package (or
 SPARK_HOME), nothing else. Everything is bound to the loopback interface, unless `hosts` say other.

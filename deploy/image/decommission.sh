@@ -1,6 +1,6 @@
 #!/bin/sh
 # Kubernetes calls this before it ends an executor's pod (Spark looks for it in /opt/decom.sh).
-# SIGPWR is how Spark's executor hears that it has to leave. The pod ends when this script does, or
+# SIGPWR is how Spark's executor hears that it must leave. The pod ends when this script does, or
 # when its grace period is over: so this waits until the executor has ended.
 set -eu
 

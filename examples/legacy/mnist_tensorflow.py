@@ -4,8 +4,8 @@
     python examples/legacy/mnist_tensorflow.py [--mnist DIRECTORY] [--epochs N] [--directory DIR]
 
 The driver writes the digits into files; each node reads its share of the files with tf.data, and
-all train one model together, with MultiWorkerMirroredStrategy and legacy Keras. The directories
-have to be visible to all hosts.
+all train one model together, with MultiWorkerMirroredStrategy and legacy Keras. All hosts must
+see the directories.
 """
 
 import argparse

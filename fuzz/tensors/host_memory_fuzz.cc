@@ -33,7 +33,7 @@ using namespace tfos::collective;  // NOLINT(google-build-using-namespace)
 constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kMembers = 2;
 constexpr std::size_t kWriteBytes = 3;
-/// So often the writes are made.
+/// How often the writes are made.
 constexpr int kRounds = 64;
 /// More than one chunk, and less than two.
 constexpr std::size_t kDataBytes = 200'000;

@@ -1,9 +1,9 @@
 """Says what to do where a session of Spark 4 or newer does not know ``format("tfrecord")``.
 
 Spark looks for data sources in packages whose names begin with ``pyspark_``, before it gives up on
-a format. This one stands for the format until :func:`tfos.register` puts the real one in its place,
-which needs a session's file system and settings. The jar's is found before any that is written in
-Python.
+a format. This one stands for the format until :func:`tfos.register_tfrecords` puts the real one in
+its place, which needs a session's file system and settings. The jar's is found before any that is
+written in Python.
 
 Threads: one of a Python worker, which has nothing else of tfos.
 """
@@ -24,8 +24,8 @@ class DefaultSource(DataSource):
 
     def __init__(self, options: Any):
         raise FormatNotRegistered(
-            'this session does not know format("tfrecord"): call tfos.register(spark) first, or '
-            "bring the jar, whose path tfos.jar_path() returns, with spark.jars"
+            'this session does not know format("tfrecord"): call tfos.register_tfrecords(spark) '
+            "first, or bring the jar, whose path tfos.jar_path() returns, with spark.jars"
         )
 
     @classmethod

@@ -1,7 +1,7 @@
 """tfos: TensorFlow and Keras programs on the Spark, YARN and HDFS clusters you already have.
 
 :func:`tfos.run` starts a cluster and returns a :class:`tfos.Cluster`; its program gets a
-:class:`tfos.NodeContext`. :func:`tfos.register` makes the format "tfrecord" known to a
+:class:`tfos.NodeContext`. :func:`tfos.register_tfrecords` makes the format "tfrecord" known to a
 SparkSession. :func:`tfos.jar_path` says where the jar for Spark programs on the JVM is.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tfos.keras.checkpoints import last_checkpoint
     from tfos.node.context import NodeContext
     from tfos.node_status import NodeStatus
-    from tfos.records.spark.sessions import register, save_tfrecords
+    from tfos.records.spark.sessions import register_tfrecords, save_tfrecords
 
 __all__ = [
     "Cluster",
@@ -52,7 +52,7 @@ __all__ = [
     "parallel",
     "parameter_server",
     "records",
-    "register",
+    "register_tfrecords",
     "run",
     "save_tfrecords",
     "settings",
@@ -78,7 +78,7 @@ __getattr__, __dir__ = lazy.attach(
         "last_checkpoint": "tfos.keras.checkpoints",
         "NodeContext": "tfos.node.context",
         "NodeStatus": "tfos.node_status",
-        "register": "tfos.records.spark.sessions",
+        "register_tfrecords": "tfos.records.spark.sessions",
         "save_tfrecords": "tfos.records.spark.sessions",
         "collective": "tfos.collective",
         "elastic": "tfos.elastic",

@@ -63,7 +63,8 @@ class NodeFailedError(TfosError):
 
     @classmethod
     def from_message(cls, failure: dict[str, Any]) -> NodeFailedError:
-        """The error for a FAILURE message: who, where, at which step, why, and its evidence."""
+        """For tfos itself: the error for a FAILURE message, with who, where, at which step, why,
+        and its evidence."""
         from tfos import _native
 
         text = _native.failure_text(json.dumps(failure))

@@ -60,7 +60,8 @@ class NodeStatus:
 
     @classmethod
     def from_message(cls, node: Mapping[str, Any]) -> NodeStatus:
-        """Reads a NODE of docs/formats/control-protocol.md, with its ``metrics``."""
+        """For tfos itself: reads a NODE of docs/formats/control-protocol.md, with its
+        ``metrics``."""
         tensorboard = node.get("tensorboard") or {}
         rank = node.get("rank", -1)
         return cls(

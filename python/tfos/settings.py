@@ -15,7 +15,7 @@ from typing import Any
 from tfos.base.setting import PREFIX, Setting
 from tfos.errors import BadInputError
 
-__all__ = ["SETTINGS", "Setting", "Settings", "unknown_key"]
+__all__ = ["SETTINGS", "Setting", "Settings"]
 
 #: Programs read them (:mod:`tfos.util`), tfos does not. The second is that of Hopsworks' sessions.
 PARAMETER_SERVERS = ("spark.tfos.parameterServers", "spark.tensorflow.num.ps")
@@ -36,6 +36,7 @@ INFERENCE_JVM = Setting(
     of_session=True,
 )
 
+#: All of them; docs/settings.md is made of this.
 SETTINGS: tuple[Setting, ...] = (
     Setting("coordinator.bindAddress", str, "0.0.0.0", "", "address the coordinator listens on"),
     Setting(
@@ -69,7 +70,7 @@ SETTINGS: tuple[Setting, ...] = (
         "",
         "",
         "what Prometheus sends to read the metrics, 16 characters or more; empty: "
-        "cluster.metrics_header() has a new one for each cluster",
+        "cluster.metrics_header has a new one for each cluster",
         form="token",
     ),
     Setting(
@@ -338,8 +339,8 @@ SETTINGS: tuple[Setting, ...] = (
 
 
 def unknown_key(key: str) -> str:
-    """What is wrong with a key of the Spark configuration: that it looks like a setting's and is
-    none. "" for other keys."""
+    """For tfos itself: what is wrong with a key of the Spark configuration, which looks like a
+    setting's and is none. "" for other keys."""
     known = [setting.key for setting in SETTINGS]
     if not key.startswith(PREFIX) or key in (*known, *PARAMETER_SERVERS):
         return ""
@@ -362,7 +363,8 @@ class Settings:
 
     @classmethod
     def resolve(cls, lookup: Callable[[str], str | None], keywords: Mapping[str, Any]) -> Settings:
-        """Settings from ``keywords``, then from ``lookup(key)`` (None: not set), then defaults."""
+        """For tfos itself: settings from ``keywords``, then from ``lookup(key)`` (None: not set),
+        then defaults."""
         known = sorted(setting.keyword for setting in SETTINGS if not setting.of_session)
         unknown = sorted(set(keywords) - set(known))
         if unknown:

@@ -22,7 +22,8 @@ _registered: set[str] = set()
 
 
 def register_schemes(*schemes: str) -> list[str]:
-    """Lets TensorFlow reach ``schemes`` through Hadoop; by default those of the module.
+    """For tfos itself: lets TensorFlow reach ``schemes`` through Hadoop; by default those of the
+    module.
 
     Returns those that are reached so now. A scheme that another plugin owns stays with that one,
     and a warning says so. Call it from one thread at a time.

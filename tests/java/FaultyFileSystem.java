@@ -27,7 +27,8 @@ public class FaultyFileSystem extends RawLocalFileSystem {
   private static final URI NAME = URI.create("faulty:///");
   private static final int MOST_BYTES_READ = 4093;
 
-  /** What it looks at itself then is no operation, as it is none of a NameNode's. */
+  /** Set while it lists a folder: the status of each file in it is not a step then, as on a
+   *  NameNode. */
   private final ThreadLocal<Boolean> isListing = ThreadLocal.withInitial(() -> false);
 
   @Override

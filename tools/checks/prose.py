@@ -20,7 +20,7 @@ import re
 import sys
 import tokenize
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from markdown_it import MarkdownIt
@@ -44,6 +44,7 @@ class Rules:
     code_findings: int
     pages: list[str]
     sources: list[str]
+    of_others: list[str]
     layouts: list[str]
     patterns: list[tuple[str, re.Pattern[str], str]]
 
@@ -63,6 +64,7 @@ def read_rules(path: pathlib.Path = RULES) -> Rules:
         rules["code_findings"],
         rules["pages"],
         rules["sources"],
+        rules["of_others"],
         rules["layouts"],
         patterns,
     )
@@ -121,8 +123,8 @@ def texts_of_python(source: str) -> Iterator[tuple[int, str]]:
 
 
 def texts_of_c_family(source: str) -> Iterator[tuple[int, str]]:
-    """(line, text) of the comments of C++ or Java, and of their literals. Runs of lines of
-    comments are one text, as are literals that follow one another."""
+    """(line, text) of the comments of C++, Java or JavaScript, and of their literals. Runs of lines
+    of comments are one text, as are literals that follow one another."""
     lines = []
     literal = r'"(?:\\.|[^"\\\n])*"'
     pattern = re.compile(rf"{literal}(?:\s*\+?\s*{literal})*|//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -138,10 +140,25 @@ def texts_of_c_family(source: str) -> Iterator[tuple[int, str]]:
     yield from _joined(lines)
 
 
+def texts_of_shell(source: str) -> Iterator[tuple[int, str]]:
+    """(line, text) of each run of lines that are comments, as of a script, CMake or make."""
+    lines = enumerate(map(str.strip, source.splitlines()), 1)
+    yield from _joined(
+        [(number, line.lstrip("# ")) for number, line in lines if re.match(r"#+ ", line)]
+    )
+
+
 def _message(line: int, literal: str) -> Iterator[tuple[int, str]]:
     """A literal that people read: it has three words or more."""
     if len(literal.split()) > 2:
         yield line, re.sub(r"`[^`]*`", CODE, literal)
+
+
+#: What reads sources, by the end of their names.
+TEXTS = {
+    ".py": texts_of_python,
+    **dict.fromkeys([".c", ".cc", ".h", ".java", ".js", ".scala"], texts_of_c_family),
+}
 
 
 def _joined(lines: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
@@ -191,8 +208,8 @@ def check(path: pathlib.Path, rules: Rules) -> list[str]:
         cells_too = not name.startswith(tuple(rules.layouts))
         found = texts_of_page(text, cells_too)
     else:
-        comments = texts_of_python(text) if path.suffix == ".py" else texts_of_c_family(text)
-        found = ((line, piece, False) for line, piece in comments)
+        texts = TEXTS.get(path.suffix, texts_of_shell)
+        found = ((line, piece, False) for line, piece in texts(text))
     return [
         f"{name}:{line}: {finding}"
         for line, piece, lengths in found
@@ -200,8 +217,11 @@ def check(path: pathlib.Path, rules: Rules) -> list[str]:
     ]
 
 
-def named(patterns: list[str]) -> list[pathlib.Path]:
-    return sorted({path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file()})
+def named(patterns: list[str], but: Sequence[str] = ()) -> list[pathlib.Path]:
+    """The files that the patterns mean; those of `but` are left out."""
+    left_out = {path for pattern in but for path in ROOT.glob(pattern)}
+    found = {path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file()}
+    return sorted(found - left_out)
 
 
 def main() -> int:
@@ -218,7 +238,7 @@ def main() -> int:
         print("\n".join(found) or "No finding.")
         return 1 if found else 0
     pages = [line for path in named(rules.pages) for line in check(path, rules)]
-    code = [line for path in named(rules.sources) for line in check(path, rules)]
+    code = [line for path in named(rules.sources, rules.of_others) for line in check(path, rules)]
     print("\n".join(pages + (code if options.code else [])))
     print(
         f"Pages: {len(pages)} findings (0 allowed). "

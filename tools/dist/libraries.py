@@ -80,7 +80,7 @@ def _build_openssl(sysroot: Sysroot, source: Path, prefix: Path, flags: str) -> 
     build = prefix / "openssl"
     build.mkdir()
     print(f"Building OpenSSL for {sysroot.target.machine} (minutes)", flush=True)
-    # OpenSSL keeps its compiler's name and options, its prefix, and the date, for whoever asks: so
+    # OpenSSL keeps its compiler's name and options, its prefix, and the date, and shows them. So
     # none of them names a folder of this machine, and the date is always the same.
     environment = os.environ | {
         "PATH": f"{sysroot.cc.parent}:{os.environ['PATH']}",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-#: The glibc that TensorFlow's own wheels need; whoever can load those can load ours.
+#: The glibc that TensorFlow's own wheels need: a host that can load those can load ours.
 GLIBC = "2.27"
 
 

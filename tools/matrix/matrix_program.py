@@ -252,7 +252,7 @@ class Cases:
 
     def format_tfrecord(self):
         path = f"{self.directory}/format"
-        tfos.register(self.spark)
+        tfos.register_tfrecords(self.spark)
         self.points.write.format("tfrecord").mode("append").save(path)
         loaded = self.spark.read.format("tfrecord").load(path)
         found = loaded.selectExpr("sum(id)", "sum(y)", "sum(x[1])").first()

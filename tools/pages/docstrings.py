@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 #: What a section lists, by its head. Other heads, such as "Give one of", stay as they are.
 _HEADS = {"Args": "Arguments", "Attributes": "Values", "Raises": "Errors"}
 #: The head of a section: words, a colon, and indented lines below it.
 _SECTION = re.compile(r"(?m)^([A-Z][A-Za-z ]*):\n((?: {4}.*(?:\n|$)|\n(?= {4}))+)")
+
+#: Indented lines below an empty one, which are code and may have empty lines among them, or a
+#: paragraph.
+_PART = re.compile(
+    r"(?m)^ {4}.*\n?(?:^ {4}.*\n?|^\n(?=\n* {4}))*|^(?! {4}).*\S.*\n?(?:^.*\S.*\n?)*"
+)
 
 
 def in_markdown(text: str) -> str:
@@ -51,8 +58,15 @@ def markdown(docstring: str, without: frozenset[str] = frozenset()) -> list[str]
 
 
 def paragraphs(text: str) -> list[str]:
-    """Each on one line; a line that begins with "Threads:" or the like begins one."""
+    """Each on one line, and code as it is; a line that begins with "Threads:" or the like begins
+    one."""
     text = re.sub(r"(?m)^(?=(?:Owner and lifetime|Threads|Errors|Units|Returns): )", "\n", text)
     return [
-        in_markdown(" ".join(part.split())) for part in re.split(r"\n\s*\n", text) if part.strip()
+        _code(part) if part.startswith("    ") else in_markdown(" ".join(part.split()))
+        for part in _PART.findall(text)
     ]
+
+
+def _code(part: str) -> str:
+    """A program that others can only read: it has no beginning."""
+    return f"<!-- fragment: of a docstring -->\n```python\n{textwrap.dedent(part).strip()}\n```"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple
 
-#: What a node is doing. GONE: its program has ended, and it is no member of later generations.
+#: What a node is doing. GONE: its program has ended, and it is not a member of later generations.
 BETWEEN, POSTED, COMPUTED, WAITING, ADMITTING, LEFT, GONE, ABSENT = (
     "between",
     "posted",

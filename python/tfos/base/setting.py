@@ -21,21 +21,35 @@ _MOST_BYTES = 1 << 50
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting: what it is called, how its text is read, what it is when nobody says."""
+    """One setting: what it is called, how its text is read, what it is when nobody says.
+
+    Attributes:
+        name: what follows ``spark.tfos.`` in its key.
+        type: bool, int, float or str.
+        default: its value when nobody says.
+        unit: of a number: ``seconds``, ``bytes``, ...; else empty.
+        meaning: what it does, for people.
+        minimum: of a number.
+        maximum: of a number; times and sizes have a bound of their own.
+        choices: of a text: all that it may be, in lower case. Empty: anything.
+        form: of a text: ``port``, ``size`` or ``token``. Empty: any.
+        of_session: whether it is read of the SparkSession, whatever clusters that has.
+    """
 
     name: str
     type: type
     default: Any
     unit: str
     meaning: str
-    minimum: float = 0  # of numbers
-    maximum: float = math.inf  # of numbers; times and sizes have a bound of their own
-    choices: tuple[str, ...] = ()  # of a text: all that it may be, in lower case; none: anything
-    form: str = ""  # of a text: "port", "size" or "token"
-    of_session: bool = False  # read of the SparkSession, whatever clusters it has
+    minimum: float = 0
+    maximum: float = math.inf
+    choices: tuple[str, ...] = ()
+    form: str = ""
+    of_session: bool = False
 
     @property
     def key(self) -> str:
+        """Its key in the Spark configuration."""
         return PREFIX + self.name
 
     @property
@@ -46,12 +60,13 @@ class Setting:
         return re.sub(r"([A-Z])", r"_\1", self.name.replace(".", "_")).lower()
 
     def of(self, spark: Any) -> Any:
-        """What a SparkSession has it set to."""
+        """For tfos itself: what a SparkSession has it set to."""
         value = spark.conf.get(self.key, None)
         return self.default if value is None else self.read(value)
 
     def read(self, value: Any) -> Any:
-        """``value`` as this setting's type; a :class:`BadInputError` names the key and the text."""
+        """For tfos itself: ``value`` as this setting's type. A :class:`BadInputError` names the key
+        and the text."""
         try:
             if self.type is bool:
                 return _read_bool(value)

@@ -332,8 +332,8 @@ class Cluster:
 
     def tensorboard_url(self) -> str | None:
         """Where the coordinator shows TensorBoard, with a key that opens nothing but pages; None
-        when it was not asked for. Waits until it listens, for five minutes at most: then it is
-        None, too, and the log of its node has the reason."""
+        when it was not asked for. A method, as it waits until TensorBoard listens: for five
+        minutes at most, then it is None, too, and the log of its node has the reason."""
 
         def started() -> bool:
             return any(node.get("tensorboard") for node in self._coordinator.nodes())
@@ -350,11 +350,13 @@ class Cluster:
 
     @property
     def launch_rdd(self) -> Any:
-        """The RDD whose tasks start the nodes; None with Spark Connect."""
+        """For tfos itself: the RDD whose tasks start the nodes, which tensorflowonspark shows as
+        ``nodeRDD``. None with Spark Connect."""
         return self._launcher.rdd
 
     @property
     def coordinator_address(self) -> tuple[str, int]:
+        """The host and the port at which executors reach the coordinator."""
         return self._addresses.address, self._addresses.port
 
     @property
@@ -368,18 +370,20 @@ class Cluster:
         """Where the coordinator serves the metrics for Prometheus, with ``metrics_header``."""
         return self._addresses.metrics
 
+    @property
     def metrics_header(self) -> dict[str, str]:
         """The HTTP header that ``metrics_url`` wants. It opens the metrics alone."""
-        return self._addresses.metrics_header()
+        return self._addresses.metrics_header
 
     @property
     def status_url(self) -> str:
         """Where the coordinator serves the state of all nodes as JSON, with ``status_header``."""
         return self._addresses.status
 
+    @property
     def status_header(self) -> dict[str, str]:
         """The HTTP header that ``status_url`` wants, for people. It opens nothing but pages."""
-        return self._addresses.status_header()
+        return self._addresses.status_header
 
     @property
     def operate_link(self) -> str:

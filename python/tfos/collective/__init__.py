@@ -37,10 +37,10 @@ _joining = threading.Lock()
 
 
 def prefer_rdma() -> None:
-    """Has this node exchange tensors over UCX where that is there, as ``spark.tfos.rdma=true`` does
-    for all. For programs that ask for it themselves, before their first collective operation.
-    Raises :class:`tfos.errors.BadInputError` after that, and where the cluster encrypts
-    everything."""
+    """For tfos itself: has this node exchange tensors over UCX where that is there, as
+    ``spark.tfos.rdma=true`` does for all. tensorflowonspark's programs may ask for it before their
+    first collective operation. Raises :class:`tfos.errors.BadInputError` after that, and where the
+    cluster encrypts everything."""
     with _joining:
         if _group is not None:
             raise BadInputError(
@@ -67,7 +67,7 @@ def leave() -> None:
 
 
 def group() -> Group:
-    """The group of this process; the first call waits for the other nodes."""
+    """For tfos itself: the group of this process. The first call waits for the other nodes."""
     global _group
     with _joining:
         if _group is None:
@@ -90,7 +90,7 @@ def group() -> Group:
 
 
 def is_coming_in() -> bool:
-    """Whether this node joins others, and has not got their weights yet."""
+    """For tfos itself: whether this node joins others, and has not got their weights yet."""
     return _group is not None and _group.feed is not None and not _group.has_state
 
 
@@ -160,7 +160,7 @@ def all_reduce(
 
 
 def wire_of(compression: str | None) -> tf.DType | None:
-    """What float32 is sent as."""
+    """For tfos itself: what float32 is sent as."""
     if compression is None:
         return None
     if compression not in ("float16", "bfloat16"):

@@ -108,14 +108,6 @@ class DataFeed:
 
     Owner and lifetime: made by ``ctx.data_feed``; several of one queue share its position.
     Threads: one at a time. Errors: a lost feeder is not an error here (Spark retries its task).
-
-    Args:
-        source: the node's :class:`FeedSource`.
-        train: whether a batch crosses the end of an inference partition.
-        queue: that rows come from; results always go back to their partition.
-        input_mapping: column to tensor name: batches become ``{tensor: NumPy array}``. Where rows
-            have names (those of a DataFrame, Rows and dicts) a column is the field of its name;
-            else field i of a row is column i in sorted order.
     """
 
     def __init__(
@@ -125,6 +117,11 @@ class DataFeed:
         queue: str = "input",
         input_mapping: dict[str, str] | None = None,
     ):
+        """
+        Args:
+            source: the feed of the node.
+            train, queue, input_mapping: those of ``ctx.data_feed``.
+        """
         mapping = sorted(input_mapping.items()) if input_mapping else []
         self._train = train
         self._tensors = [tensor for _, tensor in mapping] if mapping else None

@@ -20,6 +20,7 @@ from tfos.node_status import NodeStatus
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from tfos.base.arrow import pa
     from tfos.feed.batches import Batches
     from tfos.parameter_server import ParameterServer
 
@@ -132,12 +133,18 @@ class NodeContext:
         queue: str = "input",
         input_mapping: dict[str, str] | None = None,
     ) -> DataFeed:
-        """The rows that Spark feeds to this node through ``queue``.
+        """The rows that Spark feeds to this node, in batches of any size.
 
         A batch of ``cluster.inference`` ends with its partition, unless ``train`` is set: its last
         rows may need their answers before more come. Each of its rows must be answered through
-        ``batch_results``. With ``input_mapping`` batches are NumPy columns, see
-        :class:`tfos.feed.datafeed.DataFeed`.
+        ``batch_results``.
+
+        Args:
+            train: whether a batch crosses the end of an inference partition.
+            queue: that rows come from; results always go back to their partition.
+            input_mapping: column to tensor name: batches become ``{tensor: NumPy array}``. Where
+                rows have names (those of a DataFrame, Rows and dicts) a column is the field of its
+                name; else field i of a row is column i in sorted order.
         """
         if self._elastic:
             raise BadInputError(
@@ -260,8 +267,7 @@ class NodeContext:
     def files(self, pattern: Paths) -> list[str]:
         """This node's share of the files that ``pattern`` (a file, a directory, a pattern, or
         several) means, balanced by bytes; paths are completed as by ``absolute_path``. Every file
-        is in the share of one chief, master or worker; other nodes have none. See
-        :func:`tfos.node.files.share`."""
+        is in the share of one chief, master or worker; other nodes have none."""
         from tfos.node import files as node_files
 
         patterns = [pattern] if isinstance(pattern, (str, os.PathLike)) else pattern
@@ -270,13 +276,45 @@ class NodeContext:
         )
 
     def tfrecords(
-        self, pattern: Paths, schema: Any, batch_size: int, **options: Any
+        self,
+        pattern: Paths,
+        schema: pa.Schema,
+        batch_size: int,
+        *,
+        record_type: str = "Example",
+        compression: str | None = None,
+        mode: str = "failfast",
+        drop_remainder: bool = False,
     ) -> tf.data.Dataset:
-        """This node's share of TFRecords as a ``tf.data.Dataset`` of dicts of whole batches. Shares
-        need not have the same number of rows. See :func:`tfos.node.files.tfrecords`."""
+        """This node's share of TFRecords as a ``tf.data.Dataset`` of whole batches, each a dict of
+        tensors by column. Shares need not have the same number of rows.
+
+        No Python runs while it is read. A fixed-size list is a matrix, a list of any length a
+        ``tf.RaggedTensor``, a list of such lists (a FeatureList of a SequenceExample) one of two
+        ragged dimensions, bytes and strings are ``tf.string``. Every pass reads the files anew.
+
+        Args:
+            pattern: files as in :meth:`files`.
+            schema: a ``pyarrow.Schema`` of single values, lists, lists of lists and fixed-size
+                lists. A value that is missing in a record is an error, as a tensor has no null; a
+                missing list is empty.
+            batch_size: rows of a batch.
+            record_type: "Example" or "SequenceExample".
+            compression: "none", "gzip", "zlib"; None takes it from the files' names.
+            mode: what becomes of bad records, "failfast" or "dropmalformed".
+            drop_remainder: leave out the last batch if it is not full.
+        """
         from tfos.node import files as node_files
 
-        return node_files.tfrecords(self.files(pattern), schema, batch_size, **options)
+        return node_files.tfrecords(
+            self.files(pattern),
+            schema,
+            batch_size,
+            record_type=record_type,
+            compression=compression,
+            mode=mode,
+            drop_remainder=drop_remainder,
+        )
 
     def distribute(self, optimizer: Any, compression: str | None = None) -> Any:
         """A Keras optimizer like ``optimizer`` that trains one model on all training nodes:

@@ -47,21 +47,8 @@ def tfrecords(
     mode: str = "failfast",
     drop_remainder: bool = False,
 ) -> tf.data.Dataset:
-    """The tf.Examples of files as a dataset of whole batches, a dict of tensors by column.
-
-    No Python runs while it is read: a native thread of each pass decodes records a few batches
-    ahead, straight into the memory of tensors. A fixed-size list is a matrix, a list of any length
-    a ``tf.RaggedTensor``, a list of such lists (a FeatureList of a SequenceExample) one of two
-    ragged dimensions, bytes and strings are ``tf.string``. Every pass reads the files anew.
-
-    Args:
-        schema: a ``pyarrow.Schema`` of single values, lists, lists of lists and fixed-size lists. A
-            value that is missing in a record is an error, as a tensor has no null; a missing list
-            is empty.
-        compression: "none", "gzip", "zlib"; None takes it from the files' names.
-        mode: what becomes of bad records, "failfast" or "dropmalformed".
-        drop_remainder: leave out the last batch if it is not full.
-    """
+    """The tf.Examples of files as a dataset, as ``ctx.tfrecords`` describes it. A native thread of
+    each pass decodes records a few batches ahead, straight into the memory of tensors."""
     from tfos.records import dataset
 
     if batch_size < 1:

@@ -47,7 +47,7 @@
   ];
 
   /** What charts to show for these series: the program's own numbers first, above all its loss.
-   *  diverged: whether the loss of a node is no number. */
+   *  diverged: whether the loss of a node is not a number. */
   function choose(series, diverged) {
     const own = Object.keys(series).filter((name) => series[name].source === "program").sort((a, b) =>
       (/loss/.test(b) - /loss/.test(a)) || (/^loss$/.test(b) - /^loss$/.test(a)) || (a < b ? -1 : 1));
@@ -55,7 +55,7 @@
       id: name, title: name, of: "mean", level: series[name].kind !== "rate",
       unit: series[name].kind === "rate" ? perSecond : tfos.number,
     }));
-    // A loss that was no number from the first sample on has no curve, and is what matters most.
+    // A loss that was not a number from the first sample on has no curve, and is what matters most.
     if (diverged && !series.loss) ofProgram.unshift({id: "loss", title: "loss", of: "mean", level: true, unit: tfos.number});
     const ofAll = COMMON.filter((chart) => chart.lines ? chart.lines.some((line) => series[line.name]) : series[chart.id]);
     return {ofProgram, ofAll};
@@ -111,7 +111,7 @@
       return lines;
     }
 
-    /** diverged: since when a node's loss is no number, by its id. */
+    /** diverged: since when a node's loss has not been a number, by its id. */
     show(times, series, picked, nodes, over, diverged) {
       this.bad = this.plan.id === "loss" ? badLosses(nodes, diverged) : "";
       this.good = nodes.filter((node) => !tfos.badLoss(node) && known(node.metrics.loss)).length;

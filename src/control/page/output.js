@@ -13,7 +13,7 @@
 
   /** Takes an output piece by piece. A progress bar writes over its line again and again, by
    *  carriage returns and backspaces: its last state counts. Colours and all else that a terminal
-   *  obeys are left out, but for the end of a line that is deleted. */
+   *  obeys are left out, except for the end of a line that is deleted. */
   tfos.Output = class {
     constructor() {
       this.line = "";  // The one that has not ended.

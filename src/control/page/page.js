@@ -250,7 +250,7 @@
       byId("key").focus();
       return;
     }
-    // A proxy may answer with a page of its own, which is no JSON.
+    // A proxy may answer with a page of its own, which is not JSON.
     const why = error instanceof TypeError || error instanceof SyntaxError ? tfos.GONE : error.message;
     const ended = latest && (latest.status.failure || latest.status.nodes.every(tfos.hasEnded));
     if (latest && !ended) drawState("unknown", "unknown", latest.status.cluster_id);

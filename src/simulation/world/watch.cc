@@ -253,7 +253,7 @@ void Watch::Check(const control::FormedGroup& group, const std::set<int>& told,
     }
   }
   if (group.committed != committed_) {
-    Break(fmt::format("group {} says that {} were committed, and it were {}", group.generation,
+    Break(fmt::format("group {} says that {} were committed, and {} were", group.generation,
                       group.committed, committed_));
   }
   members_.insert(members.begin(), members.end());

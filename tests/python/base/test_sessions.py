@@ -29,7 +29,7 @@ class ConnectSession:
 ENTRIES = {
     "run": lambda spark: tfos.run(spark, print, nodes=1),
     "parallel.run": lambda spark: parallel.run(spark, print, instances=1),
-    "register": tfos.register,
+    "register_tfrecords": tfos.register_tfrecords,
     "num_executors": util.num_executors,
     "num_param_servers": util.num_param_servers,
 }
@@ -40,7 +40,9 @@ def test_what_needs_a_context_is_refused_with_spark_connect():
         ENTRIES["parallel.run"](ConnectSession())
 
 
-@pytest.mark.parametrize("name", ["run", "register", "num_executors", "num_param_servers"])
+@pytest.mark.parametrize(
+    "name", ["run", "register_tfrecords", "num_executors", "num_param_servers"]
+)
 def test_an_old_server_of_spark_connect_is_refused(name):
     with pytest.raises(BadInputError, match="needs Spark 4.0 or newer .* this server runs 3.5.8"):
         ENTRIES[name](ConnectSession())

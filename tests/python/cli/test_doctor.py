@@ -317,7 +317,7 @@ def test_sparks_rpc_is_checked_as_its_defaults_have_it(tmp_path):
     assert (protected.level, protected.advice) == (checks_of.OK, "")
     assert str(tmp_path / "spark-defaults.conf") in protected.found
     assert rpc_of(tmp_path, "spark.master local[4]\n").level == checks_of.OK
-    # Who names no master may run on one host alone.
+    # A program that names no master may run on one host alone.
     unknown = rpc_of(tmp_path, "spark.authenticate true\nnonsense\n")
     assert unknown.level == checks_of.OK
     assert "authenticated, not encrypted" in unknown.found

@@ -298,10 +298,10 @@ def test_http_wants_a_key_for_each_page(spark):
     import urllib.request
 
     with tfos.run(spark, programs.return_at_once, nodes=1) as cluster:
-        scrape = urllib.request.Request(cluster.metrics_url, headers=cluster.metrics_header())
+        scrape = urllib.request.Request(cluster.metrics_url, headers=cluster.metrics_header)
         with urllib.request.urlopen(scrape) as answer:
             assert b"tfos_nodes{" in answer.read()
-        look = urllib.request.Request(cluster.status_url, headers=cluster.status_header())
+        look = urllib.request.Request(cluster.status_url, headers=cluster.status_header)
         with urllib.request.urlopen(look) as answer:
             assert json.load(answer)["cluster_id"] == cluster.cluster_id
         host, port = cluster.coordinator_address

@@ -149,7 +149,7 @@ def test_tfrecords_go_both_ways(said):
 def test_the_format_says_what_is_missing_before_it_is_registered(said):
     for message in said("records")["result"]["before_registering"]:
         first, rest = message.split("this session does not know")
-        assert rest.startswith(' format("tfrecord"): call tfos.register(spark) first')
+        assert rest.startswith(' format("tfrecord"): call tfos.register_tfrecords(spark) first')
         assert len(message.split("JVM stacktrace")[0]) < 1000
 
 

@@ -215,7 +215,7 @@ def gpus_of_nodes(sc, directory, *, nodes, **options):
 def test_all_nodes_hear_of_a_decommission_in_time_and_the_loss_names_it(
     dynamic, workers, tmp_path, leftovers, who
 ):
-    """Kubernetes signals the executor; whoever empties a host of a standalone cluster, its Worker."""
+    """Kubernetes signals the executor. On a standalone cluster, an administrator signals its Worker."""
     with pytest.raises(NodeFailedError) as caught:
         with tfos.run(
             dynamic,

@@ -99,7 +99,7 @@ def _events_until_end(said):
 
 
 def _tls(said):
-    """As the client's, which is no default context: the certificate is bare."""
+    """As the client's, which is not a default context: the certificate is bare."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     tls.minimum_version = ssl.TLSVersion.TLSv1_3
     tls.check_hostname = False
@@ -177,7 +177,7 @@ def test_strangers_keep_no_client_out(listening):
         # The client took a place, too.
         for oldest in strangers[:9]:
             with contextlib.suppress(ConnectionResetError):
-                assert oldest.recv(1) == b"", "it had to go"
+                assert oldest.recv(1) == b"", "its place was needed"
         ready, _, _ = select.select(strangers[9:], [], [], 0)
         assert not ready, "these had places yet"
 

@@ -31,7 +31,7 @@ BOUND_SECONDS = 300
 pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.timeout(2 * BOUND_SECONDS)]
 #: An application of two executors has more than half of the memory. This takes the room of one.
 URGENT_MB = 3072
-#: The first executor that fails would end the application; one that is preempted is no failure.
+#: The first executor that fails would end the application; one that is preempted does not count.
 ONE_FAILURE = ("--conf", "spark.executor.maxNumFailures=1")
 _FINAL_STATES = ("FINISHED", "FAILED", "KILLED")
 

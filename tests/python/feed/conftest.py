@@ -1,4 +1,4 @@
-"""Fixtures of the feed's tests: nodes without Spark, and who feeds those with it."""
+"""Fixtures of the feed's tests: nodes without Spark, and feeders of those with it."""
 
 from __future__ import annotations
 

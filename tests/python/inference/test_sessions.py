@@ -1,4 +1,4 @@
-"""Which sessions of models are kept, and who waits for a load."""
+"""Which sessions of models are kept, and which threads wait for a load."""
 
 from __future__ import annotations
 

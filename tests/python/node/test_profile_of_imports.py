@@ -12,7 +12,7 @@ from pathlib import Path
 #: Generous: TensorFlow is imported while others use the machine.
 _MOST_SECONDS = 300
 
-#: What the native side calls while somebody asks, and who imports modules on another thread.
+#: What the native side calls while somebody asks, and imports of modules on another thread.
 _ONLOOKER = """
     import logging, sys, threading
     from tfos.node import profiling, stacks

@@ -34,7 +34,7 @@ def test_what_is_written_is_read_back(spark, tmp_path):
     assert all(name.endswith(".tfrecord.gz") for name in names)
     assert (tmp_path / "out/_SUCCESS").exists()
     assert rows_of(sessions.load_by_job(spark, path, frame.schema)) == rows_of(frame)
-    tfos.register(spark)
+    tfos.register_tfrecords(spark)
     by_format = spark.read.format("tfrecord").schema(frame.schema).load(path)
     assert rows_of(by_format) == rows_of(frame)
 

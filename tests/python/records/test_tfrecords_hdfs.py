@@ -40,7 +40,7 @@ def root(hdfs, empty_directory):
 
 @pytest.fixture(scope="module")
 def session(spark):
-    tfos.register(spark)
+    tfos.register_tfrecords(spark)
     tfrecord_sessions.register_python(spark, PYTHON_FORMAT)
     return spark
 
@@ -126,7 +126,7 @@ def test_properties_of_the_session_reach_every_process(source, session, mounted_
     assert ids(source.read(path)) == [0, 1, 2]
     # Java of this process has been started by other tests, maybe without them.
     monkeypatch.delenv("TFOS_HADOOP_PROPERTIES", raising=False)
-    tfos.register(session)
+    tfos.register_tfrecords(session)
     rows = subprocess.run(
         [executable.path(), "records", "cat", path],
         stdout=subprocess.PIPE,
@@ -137,7 +137,7 @@ def test_properties_of_the_session_reach_every_process(source, session, mounted_
     assert len(rows.stdout.splitlines()) == 3
     # What the process was given stays.
     monkeypatch.setenv("TFOS_HADOOP_PROPERTIES", "{}")
-    tfos.register(session)
+    tfos.register_tfrecords(session)
     assert os.environ["TFOS_HADOOP_PROPERTIES"] == "{}"
 
 
@@ -151,7 +151,7 @@ def session_with_schemes(session, monkeypatch):
     yield session
     session.sparkContext._conf._jconf.remove(key)
     monkeypatch.undo()
-    tfos.register(session)
+    tfos.register_tfrecords(session)
 
 
 def test_schemes_of_the_session_reach_every_process(session_with_schemes, hdfs, root):

@@ -1,6 +1,9 @@
 """Pages that are made from code are up to date, and what they name is there."""
 
+import ast
+import functools
 import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -38,6 +41,62 @@ def test_the_api_page_has_whole_docstrings():
         assert error in page.partition("### `tfos.Cluster`\n")[2].partition("\n#### ")[0]
 
 
+def in_the_api_page():
+    """(heading, what it is about) of each entry in the API page."""
+    owner = None
+    for level, name in re.findall(r"(?m)^(###+) `([\w.]+)`$", (ROOT / "docs/api.md").read_text()):
+        if level == "###":
+            module, _, last = name.rpartition(".")
+            owner = getattr(importlib.import_module(module), last)
+            yield name, owner
+        else:
+            found = inspect.getattr_static(owner, name.partition(".")[2])
+            if isinstance(found, property):
+                found = found.fget
+            elif isinstance(found, functools.cached_property):
+                found = found.func
+            yield name, inspect.unwrap(getattr(found, "__func__", found))
+
+
+def test_the_api_page_has_every_class_that_a_call_returns():
+    """A program that has got an object from tfos finds out what it can do with it."""
+    classes = {
+        node.name
+        for path in (ROOT / "python/tfos").rglob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    }
+    entries = dict(in_the_api_page())
+    returned = {
+        name: classes & set(re.findall(r"\w+", str(returns)))
+        for name, shown in entries.items()
+        if (returns := getattr(shown, "__annotations__", {}).get("return"))
+    }
+    assert returned["NodeContext.feed"] == {"DataFeed"}
+    assert returned["Cluster.watch"] == {"Watch"}
+    shown = {name.rpartition(".")[2] for name in entries if name.startswith("tfos.")}
+    missing = {name: found - shown for name, found in returned.items() if found - shown}
+    assert not missing
+    assert "tfos.feed.batches.Ragged" in entries, "docstrings refer to it"
+
+
+def test_the_api_page_leaves_out_what_is_for_tfos_itself():
+    entries = dict(in_the_api_page())
+    assert not [
+        name
+        for name, shown in entries.items()
+        if (inspect.getdoc(shown) or "").startswith("For tfos itself")
+    ]
+    internal = {"NodeStatus.from_message", "Settings.resolve", "tfos.collective.wire_of"}
+    assert not internal & entries.keys()
+
+
+def test_the_api_page_has_the_values_of_defaults():
+    page = (ROOT / "docs/api.md").read_text()
+    assert "`inference(data, feed_timeout=7200.0, " in page
+    assert not re.findall(r"(?m)^`\w+\(.*=[A-Z_]{2,}[,)].*", page)
+
+
 def test_docstrings_become_markdown():
     text = "Does it\nwell: see :func:`tfos.run`.\n\nArgs:\n    a, b: the\n        ends.\n    c: ``x | y``.\n\nThreads: any."
     assert docstrings.markdown(text) == [
@@ -45,6 +104,12 @@ def test_docstrings_become_markdown():
         "**Arguments**",
         "- `a`, `b`: the ends.\n- `c`: `x \\| y`.",
         "Threads: any.",
+    ]
+    code = "Do\nthis:\n\n    for a in b:\n        a | b\n\n    done()\n\nThat\n    is all."
+    assert docstrings.markdown(code) == [
+        "Do this:",
+        "<!-- fragment: of a docstring -->\n```python\nfor a in b:\n    a | b\n\ndone()\n```",
+        "That is all.",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Names of metrics: whoever uses one uses a name of the table in metric_names.h."""
+"""Names of metrics: all code that uses one uses a name of the table in metric_names.h."""
 
 from __future__ import annotations
 

@@ -65,6 +65,15 @@ def test_an_unknown_name_is_an_attribute_error():
         tfos.records.reed
 
 
+def test_where_a_cluster_is_looked_at_is_a_value():
+    """So nobody guesses which of them are called. One is, as it waits."""
+    members = vars(tfos.Cluster)
+    found = {name for name in members if name.endswith(("_url", "_header", "_address", "_link"))}
+    assert {"metrics_header", "status_header", "page_url"} <= found
+    called = {name for name in found if not isinstance(members[name], property)}
+    assert called == {"tensorboard_url"}
+
+
 def test_importing_packages_imports_no_library():
     loaded = in_new_process(
         f"import importlib, json, sys; [importlib.import_module(name) for name in {PACKAGES}]; "

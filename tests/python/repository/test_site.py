@@ -86,7 +86,7 @@ def test_readers_do_not_get_what_is_for_tests(site):
 
 
 class Html(html.parser.HTMLParser):
-    """What of a page of the site has to fit: headings, tables, what it links to, and its text
+    """What must fit of a page of the site: headings, tables, what it links to, and its text
     outside of code."""
 
     def __init__(self, text):

@@ -77,9 +77,11 @@ class Addresses:
         where = host_and_port(self.address, self.port)
         return f"tfos://{where}/#key={self._key('operate')}"
 
+    @property
     def metrics_header(self) -> dict[str, str]:
         return _bearer(self.scrape_token or self._key("scrape"))
 
+    @property
     def status_header(self) -> dict[str, str]:
         return _bearer(self._key("read"))
 

@@ -1,4 +1,4 @@
-"""Sessions and the format ``tfrecord``: :func:`register` makes it known, and
+"""Sessions and the format ``tfrecord``: :func:`register_tfrecords` makes it known, and
 :func:`save_tfrecords` writes with each of Spark's modes.
 
 With the jar (``tfos.jar_path()``) on the class path Spark knows the format, and no row crosses a
@@ -31,7 +31,7 @@ from tfos.spark.sessions import context_of
 logger = logging.getLogger(__name__)
 
 
-def register(spark: Any) -> None:
+def register_tfrecords(spark: Any) -> None:
     """Makes ``format("tfrecord")`` known to a SparkSession; a second time changes nothing.
 
     Where the jar of tfos is on the driver's class path, the format is there already, faster than
@@ -168,7 +168,7 @@ def load(spark: Any, path: str, schema: StructType) -> Any:
     """A DataFrame of the files at a path, by the jar's format, by Python's, or by a job."""
     if not (versions.has_python_data_sources(spark.version) or _is_in_jvm(spark)):
         return load_by_job(spark, path, schema)
-    register(spark)
+    register_tfrecords(spark)
     return spark.read.format(FORMAT).schema(schema).load(path)
 
 

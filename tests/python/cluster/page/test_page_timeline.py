@@ -1,4 +1,4 @@
-"""What the page shows of who did what when, in a real browser."""
+"""How the page shows which node did what, and when, in a real browser."""
 
 from __future__ import annotations
 

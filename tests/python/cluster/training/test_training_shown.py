@@ -51,7 +51,7 @@ def train(ctx):
 
 def fetch(cluster, path):
     url = cluster.status_url.replace("v1/status", path)
-    request = urllib.request.Request(url, headers=cluster.status_header())
+    request = urllib.request.Request(url, headers=cluster.status_header)
     with urllib.request.urlopen(request, timeout=BOUND_SECONDS) as answer:
         return json.load(answer)
 

@@ -15,6 +15,6 @@ from tfos.records.spark import sessions as tfrecord_sessions
 
 @pytest.fixture(scope="module", params=["jvm", "python"])
 def source(request, spark):
-    tfos.register(spark)  # There is the jar, so it changes nothing.
+    tfos.register_tfrecords(spark)  # There is the jar, so it changes nothing.
     tfrecord_sessions.register_python(spark, PYTHON_FORMAT)
     return Source(spark, request.param)

@@ -106,6 +106,22 @@ def test_comments_and_docstrings_are_found_with_their_lines():
     native = '/// One\n/// two.\nint x = 1;  // three\nconst char* s = "// none";\n/* Four\n * five. */\n'
     assert list(prose.texts_of_c_family(native)) == [(1, "One two. three"), (5, "Four five.")]
 
+    script = "#!/bin/sh\n# One\n# two.\necho '# none'\n  # Three.\n#\n"
+    assert list(prose.texts_of_shell(script)) == [(2, "One two."), (5, "Three.")]
+
+
+def test_all_code_is_read():
+    kinds = ["*.c", "*.cc", "*.h", "*.java", "*.js", "*.py", "*.scala", "*.sh", "*CMakeLists.txt"]
+    tracked = subprocess.run(
+        ["git", "ls-files", *kinds], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    read = {str(path.relative_to(ROOT)) for path in prose.named(RULES.sources, RULES.of_others)}
+    assert set(tracked.stdout.split()) - read == {
+        "docs/assets/iframe-worker/iframe-worker.js",
+        "src/control/page/uplot/uplot.js",
+        "tests/python/repository/checks/test_prose.py",
+    }
+
 
 def test_messages_are_found_as_people_read_them():
     python = 'raise E(\n    f"host {name} has "\n    "to be reachable"\n)\nx = {"two words": 1}\n'

@@ -1,4 +1,4 @@
-"""The report of a run of tests: a failure, an unexpected skip or no test at all is none to be content with."""
+"""The report of a run of tests: a failure, an unexpected skip or no test at all makes it fail."""
 
 import pytest
 

@@ -49,6 +49,18 @@ def test_the_folders_of_the_parts_are_folders_of_the_build():
             assert (ROOT / folder / "CMakeLists.txt").exists(), folder
 
 
+def test_a_benchmark_is_built_by_one_part():
+    """Nothing runs them, so one that does not link any more would stay so."""
+    folders = {str(path.parent.relative_to(ROOT)) for path in (ROOT / "bench").rglob("*.cc")}
+    built = [
+        target.removesuffix("/all")
+        for part in sanitizer_parts.FOLDERS
+        for target in sanitizer_parts.targets(part)
+        if target.startswith("bench/")
+    ]
+    assert sorted(built) == sorted(folders)
+
+
 def test_a_label_is_no_beginning_of_another():
     """As src/feed and a src/feed_of_another would be."""
     assert re.search(sanitizer_parts.labels("feed"), "src/feed/wire")

@@ -43,7 +43,7 @@ def assert_as_shown(program: str, printed: str) -> None:
 
 
 def _patterns(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """(line, what a printed line has to match). "..." stands for lines that the page leaves out, and
+    """(line, what a printed line must match). "..." stands for lines that the page leaves out, and
     nothing is asked of the rows of a table."""
     for before, line, after in zip(["", *lines], lines, [*lines[1:], ""], strict=False):
         if _RULE_OF_A_TABLE.fullmatch(line):

@@ -223,7 +223,7 @@ def records(spark, directory):
     unknown = _failure(lambda: spark.read.format("tfrecord").load(path).collect())
     unwritten = _failure(lambda: frame(spark).write.format("tfrecord").mode("append").save(path))
     tfos.save_tfrecords(frame(spark), path)
-    tfos.register(spark)
+    tfos.register_tfrecords(spark)
     back = spark.read.format("tfrecord").load(path)
     written = str(directory / "by-format")
     frame(spark, 10).write.format("tfrecord").mode("append").save(written)
@@ -326,7 +326,7 @@ def _failure(call):
         call()
     except PySparkException as error:
         return str(error)
-    return "was no failure"
+    return "did not fail"
 
 
 def train_apart(spark, directory):
