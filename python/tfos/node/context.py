@@ -251,6 +251,7 @@ class NodeContext:
             request = request._replace(remainder="join")
         feed = self._fed()
         comes = self._bootstrap.get("joins", False)
+        request = request._replace(node=f"{self.job_name}:{self.task_index}")
         if self._elastic and request.spec is None and queue != VALIDATION_QUEUE and not comes:
             # Nodes that wait to join are not waited for then.
             feed.batch_source(queue).tell_epoch()
