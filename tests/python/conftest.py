@@ -19,6 +19,7 @@ import pytest
 import hadoop_cluster
 import s3_server
 import spark_cluster
+import yarn_cluster
 
 # Before they are imported: their assertions say what they compared, as those of tests do.
 pytest.register_assert_rewrite("support.comparing", "support.waiting", "support.two_nodes")
@@ -228,6 +229,16 @@ def standalone_cluster(tmp_path_factory):
 def hdfs(tmp_path_factory):
     """A NameNode and a DataNode: their `uri`, and their `configuration` for HADOOP_CONF_DIR."""
     with hadoop_cluster.HadoopCluster(directory=tmp_path_factory.mktemp("hdfs")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def yarn(hdfs, tmp_path_factory):
+    """A ResourceManager and a NodeManager beside the HDFS."""
+    directory = tmp_path_factory.mktemp("yarn")
+    with yarn_cluster.YarnCluster(
+        hdfs.configuration, directory, memory_mb=6144, preempts=True
+    ) as cluster:
         yield cluster
 
 

@@ -27,12 +27,7 @@ ALLOWED = {
     "tfos.internal.ui": {"tfos.internal.base", "tfos.internal.spark"},
     "tfos": {"tfos.internal.records.spark"},
     "tfos.ml": {"tfos.internal.base", "tfos.internal.inference", "tfos.internal.spark"},
-    "com.yahoo.tensorflowonspark": {
-        "tfos",
-        "tfos.internal.base",
-        "tfos.internal.inference",
-        "tfos.ml",
-    },
+    "com.yahoo.tensorflowonspark": {"tfos", "tfos.internal.base", "tfos.ml"},
     "org.tensorflow.hadoop.io": {"tfos.internal.records"},
 }
 

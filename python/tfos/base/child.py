@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import socket
 import subprocess
 from collections.abc import Sequence
-from typing import IO
+from typing import IO, Any
 
 from tfos.base.environment import without_spark_secrets
+from tfos.errors import TfosError
+
+#: Of messages that children begin with.
+_FIRST_TYPES = ("listening", "fatal", "failed")
+#: Bytes of a line that isn't such a message, in an error.
+_MOST_QUOTED = 200
 
 
 def start(
@@ -34,3 +42,20 @@ def end_input(to_child: IO[bytes]) -> None:
     here: its exit code and its output tell."""
     with contextlib.suppress(BrokenPipeError):
         to_child.close()
+
+
+def first_message(line: bytes, who: str, pid: int) -> dict[str, Any]:
+    """What a child begins with: that it listens, or why it can't; ``{}`` if it ended before the
+    line was whole. Raises :class:`TfosError`, which calls the child ``who``, for other lines."""
+    if not line.endswith(b"\n"):
+        return {}
+    with contextlib.suppress(ValueError):  # Neither JSON nor UTF-8.
+        message = json.loads(line)
+        if isinstance(message, dict) and message.get("type") in _FIRST_TYPES:
+            return message
+    raise TfosError(
+        f"{who} (process {pid} on {socket.gethostname()}) said {line[:_MOST_QUOTED]!r} in place of "
+        "where it listens: something else writes to its standard output, such as a script that "
+        "stands for its program, or a library in LD_PRELOAD. Remove that; `tfos doctor` checks the "
+        "installation"
+    )

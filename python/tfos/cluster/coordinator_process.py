@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import signal
 import subprocess
@@ -46,15 +45,14 @@ class CoordinatorProcess:
         :class:`TfosError` with its reason if it could not start."""
         self.send(control_message.encode("start", **start))
         try:
-            first = json.loads(self._output.readline() or b"{}")
+            first = child.first_message(self._output.readline(), "the coordinator", self.pid)
             if first.get("type") != "listening":
-                raise TfosError(
-                    "the coordinator did not start: "
-                    + first.get("message", f"it exited with code {self._process.wait()}")
-                )
+                why = first.get("message") or f"it exited with code {self._process.wait()}"
+                raise TfosError(f"the coordinator did not start: {why}")
         except BaseException:
             self._process.kill()
             self._process.wait()
+            self.close()
             raise
         return first
 

@@ -28,7 +28,7 @@ import traceback
 from typing import Any
 
 from tfos import _native
-from tfos.base import keys, quantities
+from tfos.base import child, keys, quantities
 from tfos.base.environment import without_spark_secrets
 from tfos.cluster.coordinator_process import CoordinatorProcess
 from tfos.errors import TfosError
@@ -62,7 +62,11 @@ def start(bootstrap: dict[str, Any]) -> dict[str, Any]:
     )
     watched = {"watch_pid": executor.executor_pid(), "executor": executor.executor_id()}
     answer, _ = process.communicate(json.dumps({**bootstrap, **watched}).encode() + b"\n")
-    return json.loads(answer or b'{"type":"fatal","message":"its keeper ended at once"}')
+    try:
+        first = child.first_message(answer, "the coordinator's keeper", process.pid)
+    except TfosError as error:  # The client raises it.
+        first = {"type": "fatal", "message": str(error)}
+    return first or {"type": "fatal", "message": "its keeper ended at once"}
 
 
 class Keeper:

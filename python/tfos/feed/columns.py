@@ -49,6 +49,8 @@ class Request(NamedTuple):
     remainder: str | None = None
     ragged: Sequence[str | int] = ()
     spec: Any = None
+    #: Whose batches they are, for messages.
+    node: str = "this node"
 
 
 class Selection(NamedTuple):
@@ -91,7 +93,7 @@ def select(
             for name, given in _named_specs(request.spec).items()
         }
     else:
-        known = _columns_of(like or source, known=like is not None)
+        known = _columns_of(like or source, request.node, known=like is not None)
     columns = _declare_ragged(known, ragged)
     structure = _structure(list(columns), request.features, request.label)
     chosen = [columns[name] for name in flatten(structure)]
@@ -125,19 +127,21 @@ def _pack(structure: Any, values: Any) -> Any:
     return tuple(_pack(part, values) for part in structure)
 
 
-def _columns_of(source: Any, known: bool) -> dict[str, Column]:
+def _columns_of(source: Any, node: str, known: bool) -> dict[str, Column]:
     """The columns of the next rows by name; with ``known`` those of the last rows will do, so that
     nothing is waited for that comes later than what is read now."""
     peeked = source.peek(known)
     if peeked is None and source.stopped:
         # No mistake of the program's, which has nothing to go on with. So it ends as one that
         # calls sys.exit() does: as if it had returned.
-        print("tfos: the cluster was stopped before this node got a row", flush=True)
+        print(f"tfos: the cluster was stopped before {node} got a row", flush=True)
         raise SystemExit(0)
     if peeked is None:
         raise BadInputError(
-            "the feed ended before this node got a row, so nothing says what a dataset of it "
-            "would hold: pass spec=, and it will be empty"
+            f"the feed ended before {node} got a row, and no row of another node showed it what "
+            "the columns hold: nothing was fed, or other nodes had got all rows before this one "
+            "came. See how many rows there are (df.count()), feed more or use fewer nodes, or pass "
+            "spec= with the columns' types, which makes an empty dataset"
         )
     return {column.name: column for column in (Column(*column) for column in peeked)}
 

@@ -185,7 +185,9 @@ class NodeContext:
         Args:
             batch_size: rows of a batch; the last one of an epoch may have fewer.
             features, label: name (or position) of a column, or a list of them.
-            drop_remainder: throw that last one away, which makes the batch dimension static.
+            drop_remainder: throw that last one away, as ``batch`` of ``tf.data`` can: the batch
+                dimension is static then. Each node does so for itself, so their numbers of batches
+                may differ, and nodes may be lost. ``remainder="drop"`` makes the numbers equal.
             remainder: how nodes that train in step end an epoch, as none gets exactly as many rows
                 as another. None: each makes batches of what it gets, at its own speed; with
                 ``nodes=(least, most)`` it is ``"join"``.
@@ -255,6 +257,7 @@ class NodeContext:
         if self._elastic and request.remainder is None and queue != VALIDATION_QUEUE:
             # Nodes that are left after a loss share out what it had left: they must be in step.
             request = request._replace(remainder="join")
+        request = request._replace(node=f"{self.job_name}:{self.task_index}")
         feed = self._fed()
         comes = self._bootstrap.get("joins", False)
         if self._elastic and request.spec is None and queue != VALIDATION_QUEUE and not comes:

@@ -42,14 +42,17 @@ class ParameterServerProcess:
         with contextlib.suppress(BrokenPipeError):  # It has ended, as its output shows.
             self._input.write(json.dumps(first).encode() + b"\n")
             self._input.flush()
-        said = json.loads(self._output.readline() or b"{}")
-        if said.get("type") != "listening":
+        try:
+            said = child.first_message(self._output.readline(), "the parameter server", self.pid)
+            if said.get("type") != "listening":
+                why = said.get("message", "it has ended, and `tfos doctor` may say why")
+                raise TfosError(
+                    f"the parameter server could not listen on port {port} of "
+                    f"{socket.gethostname()}: {why}; choose another port, or 0 for a free one"
+                )
+        except BaseException:
             self.close()
-            raise TfosError(
-                f"the parameter server could not listen on port {port} of {socket.gethostname()}: "
-                f"{said.get('message', 'it has ended, and `tfos doctor` may say why')}; choose "
-                "another port, or 0 for a free one"
-            )
+            raise
         self.server = Server(
             f"on host {socket.gethostname()}", address, said["port"], identity, encrypt
         )

@@ -253,6 +253,48 @@ def test_the_notebook_trains_is_stopped_goes_on_and_infers(leftovers):
         assert "worker:0 " not in said, "the line that the view stands for"
 
 
+#: A notebook for TensorFlowOnSpark, which defines its program in a cell.
+OLD = (
+    """
+from pyspark.sql import SparkSession
+from tensorflowonspark import TFCluster
+
+spark = SparkSession.builder.master("local-cluster[2,1,1024]").getOrCreate()
+sc = spark.sparkContext
+args = {"factor": 3}
+""",
+    """
+def map_fun(args, ctx):
+    feed = ctx.get_data_feed(False)
+    while not feed.should_stop():
+        rows = feed.next_batch(10)
+        if rows:
+            feed.batch_results([args["factor"] * row for row in rows])
+
+cluster = TFCluster.run(sc, map_fun, args, 2, 0, False, TFCluster.InputMode.SPARK)
+""",
+    """
+sorted(cluster.inference(sc.parallelize(range(10), 2)).collect())
+""",
+    """
+cluster.shutdown()
+""",
+    """
+spark.stop()
+""",
+)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(BOUND_SECONDS)
+def test_a_notebook_for_tensorflowonspark_runs(leftovers):
+    cells = [nbformat.v4.new_code_cell(source.strip()) for source in OLD]
+    Reader(nbformat.v4.new_notebook(cells=cells)).run()
+    answers = ast.literal_eval(cells[2].outputs[-1].data["text/plain"])
+    assert answers == [3 * row for row in range(10)]
+    assert re.search(r"tfos [\d.]+ s \| ended \| .*worker:0 done", view_of(cells[3])[0])
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(BOUND_SECONDS)
 def test_the_notebook_that_scores_draws_how_many_digits_are_recognised(leftovers):

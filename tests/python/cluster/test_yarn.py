@@ -13,7 +13,6 @@ import psutil
 import pytest
 
 import tfos
-import yarn_cluster
 from support.driver_process import DRIVE, PROGRAMS
 from support.environments import tiny_environment
 from support.files.webhdfs import WebHdfs
@@ -34,16 +33,6 @@ URGENT_MB = 3072
 #: The first executor that fails would end the application; one that is preempted does not count.
 ONE_FAILURE = ("--conf", "spark.executor.maxNumFailures=1")
 _FINAL_STATES = ("FINISHED", "FAILED", "KILLED")
-
-
-@pytest.fixture(scope="module")
-def yarn(hdfs, tmp_path_factory):
-    """A ResourceManager and a NodeManager beside the HDFS."""
-    directory = tmp_path_factory.mktemp("yarn")
-    with yarn_cluster.YarnCluster(
-        hdfs.configuration, directory, memory_mb=6144, preempts=True
-    ) as cluster:
-        yield cluster
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from support.feed_nodes import TIMEOUT, labels, pairs
 from tfos.errors import BadInputError
 from tfos.feed.batches import Batches, Ragged
 from tfos.feed.columns import Request
+from tfos.feed.datafeed import FeedSource
+from tfos.node.context import NodeContext
 
 
 class Node(DatasetNode):
@@ -160,13 +162,41 @@ def test_each_batch_goes_to_one_thread(node: Any, pool: Any) -> None:
     assert counted == dict.fromkeys(range(1000), 1)
 
 
+def context_of(node: Any) -> NodeContext:
+    """What the program of worker:1 would have."""
+    unused = dict.fromkeys(("executor_id", "host", "address", "port", "gpus", "gpu_fraction"))
+    identity = {"node_id": 1, "job_name": "worker", "task_index": 1, "cluster_spec": {}}
+    settings = {"default_fs": "file:///", "working_dir": "/", "log_dir": None}
+    return NodeContext({**unused, **identity, "node": settings}, None, node.source, None, None)
+
+
 def test_without_rows_a_spec_says_what_they_would_hold(node: Any) -> None:
     node.server.end_feed()
     spec = {"pixels": ("float32", (2, 3)), "name": str, "tokens": "int64", "words": str}
     batches = node.batches(2, spec=spec, ragged=["tokens", "words"])
     assert list(batches) == []
-    with pytest.raises(BadInputError, match="before this node got a row.* pass spec="):
-        node.batches(2)
+    with pytest.raises(BadInputError) as raised:
+        context_of(node).batches(2)
+    assert str(raised.value) == (
+        "the feed ended before worker:1 got a row, and no row of another node showed it what the "
+        "columns hold: nothing was fed, or other nodes had got all rows before this one came. See "
+        "how many rows there are (df.count()), feed more or use fewer nodes, or pass spec= with the "
+        "columns' types, which makes an empty dataset"
+    )
+
+
+def test_a_node_without_a_row_learns_the_columns_from_anothers(make_nodes: Any) -> None:
+    nodes = make_nodes(2)
+    writer = nodes.writer()
+    writer.write_rows([{"a": np.float32(1), "b": 2}])
+    writer.finish()
+    writer.close()
+    nodes.end_feed()
+    batches = [
+        Batches(FeedSource(server, None, ["input"]).batch_source("input"), Request(2))
+        for server in nodes.servers
+    ]
+    assert sorted(len(list(each)) for each in batches) == [0, 1]
 
 
 def test_rows_must_be_those_of_the_spec(make_nodes: Any) -> None:

@@ -1,6 +1,5 @@
 """How feed tasks cut their rows into chunks, and what of a plan may be printed."""
 
-import contextlib
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -320,24 +319,41 @@ def test_progress_lines_of_several_threads_are_whole():
 
 
 def test_threads_share_one_reader_of_a_queue():
-    class Server:
-        """Lets two threads come as far as making a reader at the same time, if they can."""
+    came = threading.Event()
+
+    class Door:
+        """The source's lock, which tells when a thread finds another one inside."""
 
         def __init__(self):
-            self.both = threading.Barrier(2)
+            self._lock = threading.Lock()
+
+        def __enter__(self):
+            if not self._lock.acquire(blocking=False):
+                came.set()
+                self._lock.acquire()
+
+        def __exit__(self, *_):
+            self._lock.release()
+
+    class Server:
+        """Makes a reader as long as it takes another thread to come, to the lock or past it."""
+
+        def __init__(self):
             self.made = 0
 
         def reader(self, queue):
-            with contextlib.suppress(threading.BrokenBarrierError):  # Only one came, as it should.
-                self.both.wait(0.2)
             self.made += 1
+            if self.made > 1:
+                came.set()
+            assert came.wait(60)
             return object()
 
         batch_source = reader
 
     for kind in ("reader", "batch_source"):
-        server = Server()
-        source = FeedSource(server, link=None, queues=["input"])
+        came.clear()
+        source = FeedSource(Server(), link=None, queues=["input"])
+        source._lock = Door()
         with ThreadPoolExecutor(2) as threads:
             made = list(threads.map(getattr(source, kind), ["input"] * 2))
-        assert server.made == 1 and made[0] is made[1]
+        assert source.server.made == 1 and made[0] is made[1]

@@ -12,7 +12,7 @@ import zipfile
 import pytest
 
 from support.files.webhdfs import WebHdfs
-from support.places import ROOT
+from support.places import ROOT, RUN_VARIABLE
 
 pytestmark = pytest.mark.long
 
@@ -165,6 +165,58 @@ def test_the_six_scripts(run, standalone_cluster, hdfs, tmp_path, leftovers):
         "mnist_model/inference",
     ):
         assert files.owner(f"{home}/{path}") == USER
+
+
+@pytest.fixture
+def spark_conf(yarn, tmp_path):
+    """Spark's defaults for YARN, with what keeps an application small and its containers known."""
+    directory = tmp_path / "spark-conf"
+    directory.mkdir()
+    said = {
+        "spark.driver.memory": "512m",
+        "spark.executor.memoryOverhead": "1g",
+        "spark.ui.enabled": "false",
+        "spark.yarn.maxAppAttempts": "1",
+    }
+    # Containers don't inherit them.
+    for name in (RUN_VARIABLE, "JDK_JAVA_OPTIONS"):
+        said |= {
+            f"spark.{of}.{name}": os.environ[name] for of in ("yarn.appMasterEnv", "executorEnv")
+        }
+    (directory / "spark-defaults.conf").write_text(
+        (yarn.configuration / "spark-defaults.conf").read_text()
+        + "".join(f"{key} {value}\n" for key, value in said.items())
+    )
+    return directory
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(4 * BOUND_SECONDS)  # Three applications, one after the other.
+def test_scripts_prepare_and_train_on_yarn(run, yarn, spark_conf, hdfs, tmp_path, leftovers):
+    files = WebHdfs(hdfs)
+    home = f"/user/{USER}"
+    files.make_directory(home, owner=USER)
+    run("mnist_download.sh", MNIST_URL=NOBODY_LISTENS)
+    settings = {
+        "MASTER": "yarn",
+        "HADOOP_CONF_DIR": str(yarn.configuration),
+        "SPARK_CONF_DIR": str(spark_conf),
+        "HADOOP_USER_NAME": USER,
+        "HDFS_DIR": f"{home}/on_yarn",
+        "NODES": "2",
+        "EXECUTOR_MEMORY": "512m",
+        "PARTITIONS": "2",
+        "EPOCHS": "8",
+    }
+    assert run("prepare_mnist.sh", "--verify", **settings).count("verified") == 4
+    run("mnist_train_with_spark_cpu.sh", **settings)
+    assert_trained(files, f"{home}/on_yarn/mnist_model")
+    for path in ("mnist/csv", "mnist/tfr", "mnist_model"):
+        assert files.owner(f"{home}/on_yarn/{path}") == USER
+    applications = yarn.get("cluster/apps")["apps"]["app"]
+    assert [(each["user"], each["finalStatus"]) for each in applications] == [
+        (USER, "SUCCEEDED")
+    ] * 3
 
 
 def assert_trained(files, directory):

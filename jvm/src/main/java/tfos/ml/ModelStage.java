@@ -1,5 +1,6 @@
 package tfos.ml;
 
+import java.util.List;
 import java.util.Map;
 import org.apache.spark.ml.Model;
 import org.apache.spark.ml.param.IntParam;
@@ -11,6 +12,7 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.types.StructType;
 import tfos.internal.inference.Inference;
+import tfos.internal.inference.SavedModel;
 
 /**
  * What the models of this jar have in common: a stage of Spark ML over a SavedModel, that is saved
@@ -21,6 +23,29 @@ import tfos.internal.inference.Inference;
 public abstract class ModelStage<M extends ModelStage<M>> extends Model<M>
     implements DefaultParamsWritable {
   private static final long serialVersionUID = 1;
+
+  /** What differs between the models of this jar. */
+  protected static final class Scoring {
+    private final SavedModel.Source source;
+    private final List<String> binaryOutputs;
+    private final boolean keepInputs;
+    private final boolean unwrap;
+
+    /**
+     * @param tags separated by commas
+     * @param opLibraries files with ops of the model's own, on every host that runs it
+     * @param binaryOutputs outputs whose strings are bytes
+     * @param keepInputs results have the columns that there were in front of the outputs
+     * @param unwrap an output of the shape [?, 1] becomes a plain value
+     */
+    public Scoring(String modelDir, String tags, String signature, List<String> opLibraries,
+        List<String> binaryOutputs, boolean keepInputs, boolean unwrap) {
+      source = new SavedModel.Source(modelDir, tags, signature, opLibraries, "");
+      this.binaryOutputs = binaryOutputs;
+      this.keepInputs = keepInputs;
+      this.unwrap = unwrap;
+    }
+  }
 
   private final String uid;
   private final IntParam batchSize;
@@ -37,8 +62,8 @@ public abstract class ModelStage<M extends ModelStage<M>> extends Model<M>
     setDefault(outputMapping, MappingParam.toScala(Map.of()));
   }
 
-  /** How the columns go through the model, as the parameters say. */
-  protected abstract Inference.Options options();
+  /** Which model it is and how its results come, as the parameters of a subclass say. */
+  protected abstract Scoring scoring();
 
   protected abstract M self();
 
@@ -103,6 +128,14 @@ public abstract class ModelStage<M extends ModelStage<M>> extends Model<M>
   @Override
   public StructType transformSchema(StructType schema) {
     return new Inference(SparkSession.active(), schema, options()).schema();
+  }
+
+  private Inference.Options options() {
+    Scoring scoring = scoring();
+    return new Inference.Options(scoring.source,
+        Inference.Input.listOf(MappingParam.toJava(getInputMapping())),
+        MappingParam.toJava(getOutputMapping()), scoring.binaryOutputs, getBatchSize(),
+        scoring.keepInputs, scoring.unwrap);
   }
 
   @Override

@@ -7,8 +7,6 @@ import org.apache.spark.ml.param.StringArrayParam;
 import org.apache.spark.ml.util.Identifiable;
 import org.apache.spark.ml.util.MLReader;
 import org.apache.spark.ml.util.MLWriter;
-import tfos.internal.inference.Inference;
-import tfos.internal.inference.SavedModel;
 
 /**
  * Adds the outputs of a SavedModel to a DataFrame: of Keras' {@code export}, {@code
@@ -140,13 +138,9 @@ public class TensorFlowModel extends ModelStage<TensorFlowModel> {
   }
 
   @Override
-  protected Inference.Options options() {
-    return new Inference.Options(
-        new SavedModel.Source(
-            getModelDir(), getTags(), getSignature(), List.of(getOpLibraries()), ""),
-        Inference.Input.listOf(MappingParam.toJava(getInputMapping())),
-        MappingParam.toJava(getOutputMapping()), List.of(getBinaryOutputs()), getBatchSize(),
-        getKeepInputs(), true);
+  protected Scoring scoring() {
+    return new Scoring(getModelDir(), getTags(), getSignature(), List.of(getOpLibraries()),
+        List.of(getBinaryOutputs()), getKeepInputs(), true);
   }
 
   @Override

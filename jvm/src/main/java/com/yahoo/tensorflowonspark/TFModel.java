@@ -1,13 +1,10 @@
 package com.yahoo.tensorflowonspark;
 
 import java.util.List;
-import java.util.Map;
 import org.apache.spark.ml.param.Param;
 import org.apache.spark.ml.util.DefaultParamsReader;
 import org.apache.spark.ml.util.Identifiable;
 import org.apache.spark.ml.util.MLReader;
-import tfos.internal.inference.Inference;
-import tfos.internal.inference.SavedModel;
 import tfos.ml.MappingParam;
 import tfos.ml.ModelStage;
 
@@ -86,16 +83,13 @@ public class TFModel extends ModelStage<TFModel> {
   }
 
   @Override
-  protected Inference.Options options() {
-    Map<String, String> outputs = MappingParam.toJava(getOutputMapping());
-    if (outputs.isEmpty()) {
+  protected Scoring scoring() {
+    if (MappingParam.toJava(getOutputMapping()).isEmpty()) {
       throw new IllegalArgumentException("outputMapping is empty: it says which outputs of the "
           + "model become columns, and how these are called");
     }
-    return new Inference.Options(
-        new SavedModel.Source(getModel(), getTag(), getSignatureDefKey(), List.of(), ""),
-        Inference.Input.listOf(MappingParam.toJava(getInputMapping())), outputs, List.of(),
-        getBatchSize(), false, false);
+    return new Scoring(
+        getModel(), getTag(), getSignatureDefKey(), List.of(), List.of(), false, false);
   }
 
   @Override
