@@ -16,6 +16,7 @@
 #include "control/messages/parts/metric_names.h"
 #include "feed/feeder/feed_plan.h"
 #include "feed/feeder/pass_rows.h"
+#include "node/left_of.h"
 #include "node/step_messages.h"
 
 namespace tfos::node {
@@ -30,9 +31,6 @@ constexpr std::chrono::seconds kBootstrapPatience{60};
 double Seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
-
-/// The counters are read one after the other: a moment's difference must not become negative.
-std::uint64_t LeftOf(std::uint64_t all, std::uint64_t part) { return all > part ? all - part : 0; }
 
 json FeedMetrics(const NodeFeed& feed) {
   json metrics = json::object();

@@ -49,7 +49,7 @@ TEST_P(ServerTest, AClientWithoutAThreadToSpareSaysSo) {
   EXPECT_TRUE(none.has_value());
   none.reset();
   ASSERT_FALSE(client.ok());
-  EXPECT_EQ(client.status().kind(), ErrorKind::kRetryLater);
+  EXPECT_EQ(client.status().kind(), ErrorKind::kNoResources);
   EXPECT_NE(client.status().ToString().find("start the thread"), std::string::npos);
 }
 

@@ -44,13 +44,15 @@ class BufferPool::Kept {
     const MutexLock lock(mutex_);
     // One as large would drive out all others.
     if (closed_ || buffer.size() > kMostKeptBytes) return;
-    const std::size_t size = buffer.size();
-    buffers_.push_back(std::move(buffer));
-    bytes_ += size;  // Only now: the line before may throw.
+    std::size_t kept = bytes_ + buffer.size();
     auto last = buffers_.begin();
-    for (; bytes_ > kMostKeptBytes && last != buffers_.end(); ++last) bytes_ -= last->size();
+    for (; kept > kMostKeptBytes; ++last) kept -= last->size();
+    // This and the last push may throw: `bytes_` is what `buffers_` has whenever they do.
     dropped.assign(std::make_move_iterator(buffers_.begin()), std::make_move_iterator(last));
     buffers_.erase(buffers_.begin(), last);
+    bytes_ = kept - buffer.size();
+    buffers_.push_back(std::move(buffer));
+    bytes_ = kept;
   }
 
   void Close() {

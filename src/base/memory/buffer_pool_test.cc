@@ -2,10 +2,30 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <thread>
 #include <vector>
+
+namespace {
+
+/// Whether this thread gets no memory from operator new.
+thread_local bool memory_is_scarce = false;
+
+}  // namespace
+
+// Not inlined: GCC 12 would see free() of what another function has allocated.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  void* const memory = memory_is_scarce ? nullptr : std::malloc(size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t /*size*/) noexcept {
+  std::free(memory);
+}
 
 namespace tfos {
 namespace {
@@ -46,6 +66,26 @@ TEST(BufferPoolTest, KeepsNoMoreThanItSays) {
   buffers.clear();
   EXPECT_LE(pool.kept_bytes(), BufferPool::kMostKeptBytes);
   EXPECT_GT(pool.kept_bytes(), BufferPool::kMostKeptBytes / 2);
+}
+
+TEST(BufferPoolTest, CountsWhatItKeepsWhereThereIsNoMemoryToDropTheOldest) {
+  BufferPool pool;
+  // With what is allocated beyond that, an eighth of what is kept at most.
+  constexpr std::size_t kEighth = BufferPool::kMostKeptBytes / 9;
+  std::vector<PooledBuffer> buffers;
+  for (int i = 0; i < 10; ++i) buffers.push_back(pool.Allocate(kEighth));
+  // The ninth to come back drives out the first, and so will the tenth.
+  while (buffers.size() > 1) buffers.pop_back();
+  const std::size_t kept = pool.kept_bytes();
+  EXPECT_GT(kept, 7 * kEighth);
+  memory_is_scarce = true;
+  buffers.clear();
+  memory_is_scarce = false;
+  EXPECT_EQ(pool.kept_bytes(), kept);
+  for (int i = 0; i < 10; ++i) buffers.push_back(pool.Allocate(kEighth));
+  EXPECT_EQ(pool.kept_bytes(), 0U);
+  buffers.clear();
+  EXPECT_EQ(pool.kept_bytes(), kept);
 }
 
 TEST(BufferPoolTest, OneLargerThanAllDoesNotDriveOutTheOthers) {

@@ -274,7 +274,12 @@ Result<std::unique_ptr<Subprocess>> Subprocess::Start(const SubprocessOptions& o
       .die_with_parent = options.die_with_parent,
   };
   const pid_t pid = ForkBlocked(plan);
-  if (pid < 0) return Status::FromErrno(errno, "fork for " + options.argv.front());
+  if (pid < 0) {
+    const Status failed = Status::FromErrno(errno, "fork for " + options.argv.front());
+    // EAGAIN, which says elsewhere that the same call may succeed in a moment.
+    if (failed.kind() != ErrorKind::kRetryLater) return failed;
+    return Status(ErrorKind::kNoResources, failed.message());
+  }
 
   failures.writer.Reset();
   output.writer.Reset();

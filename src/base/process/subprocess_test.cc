@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <string>
 
 #include "base/format.h"
@@ -66,6 +68,23 @@ TEST(SubprocessTest, NamesWhatCouldNotBeStarted) {
   ASSERT_FALSE(nowhere.ok());
   EXPECT_THAT(nowhere.status().ToString(), HasSubstr("working directory /no/such/folder"));
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child was left unreaped";
+}
+
+/// Ends this process with 0 if it hears kNoResources where its user may have no more processes.
+[[noreturn]] void StartWithoutAProcessToSpare() {
+  constexpr uid_t kNobody = 65534;  // The limit is not for root.
+  const rlimit none{};
+  const bool limited =
+      ::setrlimit(RLIMIT_NPROC, &none) == 0 && (::geteuid() != 0 || ::setuid(kNobody) == 0);
+  const auto process = Subprocess::Start({.argv = {"/bin/true"}});
+  std::fputs(process.status().ToString().c_str(), stderr);
+  const bool refused = !process.ok() && process.status().kind() == ErrorKind::kNoResources;
+  ::_exit(limited && refused ? 0 : 1);
+}
+
+TEST(SubprocessDeathTest, WithoutAProcessToSpareThereAreNoResources) {
+  EXPECT_EXIT(StartWithoutAProcessToSpare(), ::testing::ExitedWithCode(0),
+              "fork for /bin/true: Resource temporarily unavailable");
 }
 
 TEST(SubprocessTest, GivesExactlyTheEnvironmentAndDirectory) {

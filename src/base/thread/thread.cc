@@ -57,7 +57,8 @@ Result<std::thread> StartThread(std::string name, std::function<void()> body) {
   try {
     return std::thread([name = std::move(name), body = std::move(body)] { Run(name, body); });
   } catch (const std::system_error& error) {
-    return Status::FromErrno(error.code().value(), step);
+    // Not by its errno: elsewhere, EAGAIN says that the same call may succeed in a moment.
+    return Status(ErrorKind::kNoResources, fmt::format("{}: {}", step, error.code().message()));
   }
 }
 

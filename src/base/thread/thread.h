@@ -17,7 +17,7 @@ namespace tfos {
 /// show, of which Linux keeps 15 bytes. An exception that leaves `body` is logged, and ends the
 /// thread instead of the process: code that must tell somebody of it catches it.
 ///
-/// Fails with kRetryLater when the process may have no more threads (EAGAIN).
+/// Fails with kNoResources when the process may have no more threads (EAGAIN).
 Result<std::thread> StartThread(std::string name, std::function<void()> body);
 
 }  // namespace tfos

@@ -89,7 +89,7 @@ TEST(StartThreadTest, SaysThatTheProcessMayHaveNoMoreThreads) {
   if (thread.ok()) thread->join();
   ASSERT_FALSE(thread.ok());
   EXPECT_FALSE(ran);
-  EXPECT_EQ(thread.status().kind(), ErrorKind::kRetryLater);
+  EXPECT_EQ(thread.status().kind(), ErrorKind::kNoResources);
   EXPECT_THAT(thread.status().ToString(), HasSubstr("start the thread 'tfos-refused'"));
   EXPECT_FALSE(IsBlocked(SIGINT)) << "the caller's own mask is what it was";
 }

@@ -5,12 +5,16 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <chrono>
+#include <cstddef>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -59,12 +63,13 @@ class CoordinatorLinkTest : public ::testing::Test {
  protected:
   CoordinatorLinkTest() { SetUpLogging("coordinator link test", "INFO"); }
 
-  void Listen(net::Encryption encryption) {
+  void Listen(net::Encryption encryption) { Listen(encryption, io_); }
+  void Listen(net::Encryption encryption, asio::io_context& io) {
     ControlServer::Options options;
     options.bind_address = "127.0.0.1";
     options.token = token_;
     options.encryption = encryption;
-    auto server = ControlServer::Listen(io_.get_executor(), options, service_);
+    auto server = ControlServer::Listen(io.get_executor(), options, service_);
     ASSERT_TRUE(server.ok()) << server.status().ToString();
     server_ = std::move(server).value();
   }
@@ -117,8 +122,28 @@ class CoordinatorLinkTest : public ::testing::Test {
     co_await (*link)->Close(Deadline::After(kLong));
   }
 
+  asio::awaitable<void> Connect(CoordinatorLink::Options options,
+                                std::unique_ptr<CoordinatorLink>& to) {
+    auto link = co_await CoordinatorLink::Connect(io_.get_executor(), std::move(options));
+    EXPECT_TRUE(link.ok()) << link.status().ToString();
+    if (link.ok()) to = std::move(*link);
+  }
+
+  /// Sends so many bytes, as far as the system takes them, and then waits for an answer.
+  asio::awaitable<void> Flood(CoordinatorLink& link, std::size_t bytes) {
+    const std::string text(std::size_t{1} << 20, 'x');
+    for (std::size_t sent = 0; sent < bytes; sent += text.size()) {
+      link.Send(text);
+      co_await asio::post(io_.get_executor(), asio::use_awaitable);
+    }
+    const Result<std::string> heard = co_await link.Read();
+    EXPECT_TRUE(!heard.ok() && heard.status().kind() == ErrorKind::kReconnect);
+    co_await link.Close(Deadline::After(kLong));
+  }
+
   const Secret token_ = Secret::Generate().value();
   asio::io_context io_{1};
+  asio::io_context elsewhere_{1};
   Echo service_;
   std::unique_ptr<ControlServer> server_;
 };
@@ -178,6 +203,24 @@ TEST_F(CoordinatorLinkTest, AnotherSettingIsNamed) {
   Listen(net::Encryption::kAlways);
   EXPECT_THAT(Trouble(Options(server_->port(), net::Encryption::kNever)),
               HasSubstr("spark.tfos.encrypt"));
+}
+
+TEST_F(CoordinatorLinkTest, ACoordinatorThatReadsNothingIsGivenUp) {
+  Listen(net::Encryption::kNever, elsewhere_);
+  CoordinatorLink::Options options = Options(server_->port(), net::Encryption::kNever);
+  options.idle_timeout = std::chrono::hours(1);
+  std::unique_ptr<CoordinatorLink> link;
+  std::thread coordinator([this] { elsewhere_.run(); });
+  Run(Connect(options, link));
+  elsewhere_.stop();
+  coordinator.join();
+  ASSERT_NE(link, nullptr);
+  // From here on it stands still. The system keeps some of what is sent.
+  ::testing::internal::CaptureStderr();
+  Run(Flood(*link, 2 * CoordinatorLink::kMaxQueuedBytes));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("the coordinator has left 64 MiB of messages unread"));
+  EXPECT_TRUE(service_.node_ids.empty()) << "it has read something";
 }
 
 TEST_F(CoordinatorLinkTest, WhoSaysNothingIsGivenUp) {

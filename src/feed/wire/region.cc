@@ -11,14 +11,13 @@
 #include "base/format.h"
 #include "base/logging.h"
 #include "base/memory/aligned_buffer.h"
+#include "base/memory/private_pages.h"
 
 namespace tfos::feed {
 namespace {
 
 /// More than any address space; keeps the arithmetic far from overflow.
 constexpr std::uint64_t kLargestRegion = std::uint64_t{1} << 46;
-/// MADV_POPULATE_WRITE, which older C libraries do not name.
-constexpr int kPopulateWrite = 23;
 
 std::size_t PageBytes() {
   static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -69,7 +68,7 @@ class PrivateMapping {
     if (::mprotect(begin, size, PROT_READ | PROT_WRITE) != 0) {
       return Status::FromErrno(errno, "make a view of shared memory writable");
     }
-    Status status = CopyPages(begin, size);
+    Status status = CopyPrivatePages({begin, size});
     // A write to a view ends the process. If this fails, nothing changes for the others.
     if (::mprotect(begin, size, PROT_READ) != 0 && status.ok()) {
       status = Status::FromErrno(errno, "protect a view of shared memory");
@@ -94,22 +93,6 @@ class PrivateMapping {
   Extent PagesOf(std::span<const std::byte> bytes) const {
     const auto begin = static_cast<std::size_t>(bytes.data() - memory_.data());
     return {begin / PageBytes() * PageBytes(), AlignUp(begin + bytes.size(), PageBytes())};
-  }
-
-  /// Has the kernel copy the pages, which are writable. Their bytes stay what they are, whoever
-  /// reads or, next to the view, writes meanwhile.
-  static Status CopyPages(std::byte* begin, std::size_t size) {
-    if (::madvise(begin, size, kPopulateWrite) == 0) return {};
-    // EINVAL: a kernel before 5.14 does not know it. Then each page is copied as it is written to.
-    if (errno != EINVAL) return Status::FromErrno(errno, "copy a view of shared memory");
-    for (std::size_t at = 0; at < size; at += PageBytes()) {
-      // An exchange, as a compiler may drop an operation that changes nothing by its own account.
-      const std::atomic_ref byte(reinterpret_cast<unsigned char&>(begin[at]));
-      unsigned char value = byte.load(std::memory_order_relaxed);
-      while (!byte.compare_exchange_weak(value, value)) {
-      }
-    }
-    return {};
   }
 
   const std::span<std::byte> memory_;

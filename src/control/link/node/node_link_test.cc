@@ -82,7 +82,7 @@ TEST(NodeLinkTest, WithoutAThreadToSpareTheProgramKeepsItsSignals) {
   ASSERT_TRUE(link.ok());
   {
     const tfos::testing::NoThreads none;
-    EXPECT_EQ((*link)->Start({}).kind(), ErrorKind::kRetryLater);
+    EXPECT_EQ((*link)->Start({}).kind(), ErrorKind::kNoResources);
   }
   sigset_t blocked;
   ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, nullptr, &blocked), 0);

@@ -8,6 +8,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <future>
 #include <memory>
@@ -52,8 +53,12 @@ class Echo final : public ControlService {
     tunnel.set_value(number);
     return 3;
   }
-  void OnClosed(AgentConnection&) override {}
+  void OnClosed(AgentConnection&) override {
+    ++closed;
+    closed.notify_all();
+  }
 
+  std::atomic<int> closed = 0;
   std::atomic<bool> has_tensorboard = false;
   std::promise<int> tunnel;  ///< That was asked for.
 };
@@ -106,6 +111,28 @@ TEST_F(ControlServerTest, AnAgentIsTakenEncryptedToo) {
     agent.SendText(text);
     EXPECT_EQ(agent.ReadText(), text);
   }
+}
+
+TEST_F(ControlServerTest, AnAgentThatReadsNothingIsDroppedAndOthersAreServed) {
+  RawClient silent = Agent();
+  RawClient other = Agent();
+  for (RawClient* const agent : {&silent, &other}) {
+    EXPECT_THAT(agent->Upgrade("/v1/agent"), StartsWith("HTTP/1.1 101"));
+  }
+  const std::string text(std::size_t{1} << 20, 'x');
+  ::testing::internal::CaptureStderr();
+  // More than may wait for it, as the system keeps some, too.
+  for (int i = 0; i < 64; ++i) {
+    silent.SendText(text);
+    other.SendText("still here");
+    EXPECT_EQ(other.ReadText(), "still here");
+  }
+  service_.closed.wait(0);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("it has left 16 MiB of messages unread"));
+  other.SendText("and now");
+  EXPECT_EQ(other.ReadText(), "and now");
+  EXPECT_EQ(service_.closed, 1);
 }
 
 TEST_F(ControlServerTest, AnAgentGetsNoPages) { EXPECT_THAT(Agent().Get("/"), IsEmpty()); }
