@@ -181,6 +181,10 @@ Result<SynchronousBatches::Step> SynchronousBatches::AwaitStep(const BatchOption
         Await(
             ahead.epoch, [&](const StepGrant& known) { return enough(known) || is_asked(); },
             wait));
+    // Nothing is granted to a node that wants no more rows.
+    if (!enough(grant) && reader_.terminated()) {
+      return Step{.ahead = ahead, .grant = grant, .stops = true};
+    }
     if (!enough(grant) && is_asked()) {
       looked_ = tickets_.look();
       TFOS_ASSIGN_OR_RETURN(ahead, reader_.LookAhead(options, kBatchesAhead, wait));

@@ -71,7 +71,7 @@ class SynchronousBatches {
   struct Step {
     BatchReader::Ahead ahead;
     StepGrant grant = {};
-    bool stops = false;  ///< There is none, as the feed was stopped.
+    bool stops = false;  ///< There is none, as the feed was stopped or is over.
   };
   Result<Step> AwaitStep(const BatchOptions& options, const Wait& wait) TFOS_REQUIRES(turn_);
   /// Waits for the rows of one batch or the end of the epoch, and tells the coordinator so.

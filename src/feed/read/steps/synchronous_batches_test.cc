@@ -288,6 +288,25 @@ TEST_F(SynchronousBatchesTest, OneThatWaitsForRowsOrTicketsEndsWhenStopped) {
   }
 }
 
+// Another thread may say so, or the feed may fail. The coordinator then leaves the node out.
+TEST_F(SynchronousBatchesTest, OneThatWaitsForTicketsEndsWhenTheProgramWantsNoMoreRows) {
+  for (const Remainder remainder : {Remainder::kJoin, Remainder::kDrop, Remainder::kPad}) {
+    for (const bool epoch_ended : {false, true}) {
+      TestNode node(7);
+      node.Feed(0, 4);
+      if (epoch_ended) node.server().EndEpoch("input", 0);
+      const auto terminate = [&] {
+        node.server().Terminate();
+        return Status::Ok();
+      };
+      const auto next = node.batches().Next(
+          remainder, kTwoRows, {.deadline = Deadline::After(kLong), .check = terminate});
+      ASSERT_TRUE(next.ok()) << next.status().DebugString();
+      EXPECT_TRUE(std::holds_alternative<EndOfFeed>(*next));
+    }
+  }
+}
+
 // Another node may have begun each of them.
 TEST_F(SynchronousBatchesTest, OneThatIsStoppedMakesTheStepsThatWereGrantedAndNoOthers) {
   for (const Remainder remainder : {Remainder::kDrop, Remainder::kPad}) {
