@@ -120,9 +120,6 @@ class SynchronousBatches {
   std::atomic<std::uint64_t> rows_taken_over_ = 0;
 };
 
-/// The batch with rows of zeros (empty strings and lists) behind its own, up to `options.rows`.
-Result<Batch> PadBatch(Batch batch, const BatchOptions& options);
-
 }  // namespace tfos::feed
 
 #endif  // TFOS_FEED_READ_STEPS_SYNCHRONOUS_BATCHES_H_
