@@ -22,16 +22,6 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using namespace std::chrono_literals;
 
-TEST(RemainderTest, RemaindersHaveNames) {
-  EXPECT_EQ(RemainderFrom("none").value(), Remainder::kNone);
-  EXPECT_EQ(RemainderFrom("join").value(), Remainder::kJoin);
-  EXPECT_EQ(RemainderFrom("drop").value(), Remainder::kDrop);
-  EXPECT_EQ(RemainderFrom("pad").value(), Remainder::kPad);
-  const Status other = RemainderFrom("stretch").status();
-  EXPECT_EQ(other.kind(), ErrorKind::kBadInput);
-  EXPECT_EQ(other.message(), "remainder must be join, drop or pad, not 'stretch'");
-}
-
 TEST_F(SynchronousBatchesTest, TellsThatTheProgramHasComeToAnEpochAndNotThatItWaits) {
   const Wait turn{.deadline = Deadline::After(std::chrono::seconds(10))};
   TestNode& node = *nodes_[0];
