@@ -1,7 +1,12 @@
 // Nodes that train in step, with the coordinator's decisions and a barrier in place of the
-// all-reduce. Whatever rows each gets, all make as many steps, and nobody hangs. With kJoin a node
-// without rows goes along with the others, and no node has a batch more than another one. Each case
-// is a random one, and its number is the seed.
+// all-reduce. Whatever partitions, chunks and batches there are, nobody hangs, and:
+//   kDrop   all make as many full batches; each row comes once at most, and fewer than a batch for
+//           each node do not come
+//   kPad    all make as many batches; each row comes once, and the batches hold fewer others than
+//           a batch for each node
+//   kJoin   each row comes once, and no node gets a batch more rows than another one. A node
+//           without rows goes along with the others
+// Each case is a random one, and its number is the seed.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,14 +14,17 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
-#include <limits>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <numeric>
 #include <optional>
 #include <random>
+#include <ranges>
 #include <span>
 #include <string>
 #include <thread>
@@ -38,6 +46,8 @@ using namespace std::chrono_literals;
 
 constexpr auto kLong = 60s;
 constexpr int kCases = 150;
+/// Numbers of rows of different nodes are this far apart. A row of zeros fills a batch up.
+constexpr std::uint64_t kNodeStride = 1'000'000;
 
 /// For how many pieces of rows that a node passes on the first try fails, where the way is rough.
 constexpr std::uint64_t kRough = 3;
@@ -137,6 +147,21 @@ struct Case {
   std::vector<std::vector<std::uint64_t>> rows;  ///< Of each node and epoch.
   std::uint64_t chunk_rows = 1;                  ///< At most.
   bool replayed = false;                         ///< The first epoch is the only one that is fed.
+  bool tells_waits = false;                      ///< As nodes of an elastic cluster.
+
+  std::size_t nodes() const { return rows.size(); }
+  std::size_t epochs() const { return rows[0].size(); }
+  /// Which of its epochs a node gets in this one.
+  std::size_t FedIn(std::size_t epoch) const { return replayed ? 0 : epoch; }
+  /// The numbers of the rows that a node is fed in an epoch.
+  std::vector<std::uint64_t> RowsOf(std::size_t node, std::size_t epoch) const {
+    const auto of_node = rows[node].begin();
+    std::vector<std::uint64_t> numbers(rows[node][epoch]);
+    std::iota(
+        numbers.begin(), numbers.end(),
+        std::accumulate(of_node, of_node + static_cast<std::ptrdiff_t>(epoch), node * kNodeStride));
+    return numbers;
+  }
 };
 
 Case MakeCase(std::uint64_t seed) {
@@ -148,8 +173,9 @@ Case MakeCase(std::uint64_t seed) {
             .batch = 1 + below(5),
             .rows = {},
             .chunk_rows = 1 + below(400),
-            .replayed = below(3) == 0};
-  const std::uint64_t nodes = 2 + below(3);
+            .replayed = below(3) == 0,
+            .tells_waits = below(2) == 0};
+  const std::uint64_t nodes = 2 + below(4);
   const std::uint64_t epochs = 1 + below(4);
   for (std::uint64_t node = 0; node < nodes; ++node) {
     made.rows.emplace_back();
@@ -162,49 +188,122 @@ Case MakeCase(std::uint64_t seed) {
   return made;
 }
 
+/// What a node has got of an epoch.
+struct Pass {
+  std::uint64_t steps = 0;
+  std::uint64_t filled = 0;  ///< Rows of zeros.
+  std::vector<std::uint64_t> rows;
+
+  void Add(const feed::Batch& batch) {
+    ++steps;
+    const auto numbers = feed::Numbers<std::int64_t>(batch.columns[0].data);
+    ASSERT_GE(numbers.size(), batch.rows);
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (i < batch.rows) {
+        rows.push_back(static_cast<std::uint64_t>(numbers[i]));
+      } else {
+        EXPECT_EQ(numbers[i], 0);
+        ++filled;
+      }
+    }
+  }
+};
+
+/// Returns how many rows were fed in it.
+std::uint64_t CheckEpoch(const Case& given, std::size_t epoch, const std::vector<Pass>& passes) {
+  std::vector<std::uint64_t> fed;
+  for (std::size_t i = 0; i < given.nodes(); ++i) {
+    std::ranges::copy(given.RowsOf(i, given.FedIn(epoch)), std::back_inserter(fed));
+  }
+  std::vector<std::uint64_t> came;
+  std::uint64_t filled = 0;
+  for (const Pass& pass : passes) {
+    std::ranges::copy(pass.rows, std::back_inserter(came));
+    filled += pass.filled;
+  }
+  std::ranges::sort(came);
+  const std::uint64_t batch_each = given.nodes() * given.batch;
+  if (given.remainder == feed::Remainder::kDrop) {
+    EXPECT_EQ(std::ranges::adjacent_find(came), came.end()) << "a row comes twice";
+    EXPECT_TRUE(std::ranges::includes(fed, came)) << "a row of another epoch comes";
+    EXPECT_LT(fed.size() - came.size(), batch_each) << "rows do not come";
+  } else {
+    EXPECT_TRUE(came == fed) << came.size() << " rows come of " << fed.size();
+  }
+  EXPECT_LT(filled, batch_each);
+  const auto [least, most] = std::ranges::minmax(
+      passes | std::views::transform([](const Pass& pass) { return pass.rows.size(); }));
+  for (const Pass& pass : passes) {
+    if (given.remainder == feed::Remainder::kJoin) {
+      EXPECT_EQ(pass.steps, (pass.rows.size() + given.batch - 1) / given.batch);
+    } else {
+      EXPECT_EQ(pass.rows.size() + pass.filled, pass.steps * given.batch) << "full batches";
+      EXPECT_EQ(pass.steps, passes[0].steps);
+    }
+  }
+  if (given.remainder == feed::Remainder::kJoin) {
+    EXPECT_EQ(filled, 0u);
+    // The rows may not divide evenly among batches of one.
+    EXPECT_LT(most - least, std::max<std::uint64_t>(given.batch, 2));
+  }
+  return fed.size();
+}
+
 class SynchronousTrainingTest : public ::testing::TestWithParam<int> {
  protected:
-  void Feed(feed::FeedServer& server, const Case& given,
-            const std::vector<std::uint64_t>& rows) const {
-    std::uint64_t first = 0;
-    const auto epochs = static_cast<std::uint32_t>(rows.size());
+  /// Partitions of any size, one after the other.
+  void Feed(feed::FeedServer& server, const Case& given, std::size_t node) const {
+    std::mt19937_64 random(node);
+    const auto epochs = static_cast<std::uint32_t>(given.epochs());
     const std::uint32_t fed_epochs = given.replayed ? 1 : epochs;
     for (std::uint32_t epoch = 0; epoch < fed_epochs; ++epoch) {
-      for (std::uint64_t fed = 0; fed < rows[epoch];) {
-        auto client = feed::FeedClient::Connect(
-            server.endpoint(), key_, {.progress_timeout = kLong}, Deadline::After(kLong));
-        ASSERT_TRUE(client.ok()) << client.status().DebugString();
-        ASSERT_TRUE((*client)
-                        ->Open({.key = {.job = {1},
-                                        .epoch = epoch,
-                                        .partition = static_cast<std::uint32_t>(fed)},
-                                .replay = {.place = feed::CachePlace::kMemory,
-                                           .epochs = epochs - fed_epochs,
-                                           .shuffle_seed = 7}})
-                        .ok());
-        const std::uint64_t count = std::min(rows[epoch] - fed, given.chunk_rows);
-        const std::vector<std::byte> chunk =
-            feed::MakeChunk({{.kind = chunk::RowNodeKind::kInt, .dtype = chunk::DType::kInt64}},
-                            first, count, chunk::RowNodeKind::kNone);
-        auto room = (*client)->Reserve(chunk.size());
-        ASSERT_TRUE(room.ok());
-        std::memcpy(room->data(), chunk.data(), chunk.size());
-        ASSERT_TRUE((*client)->Commit(chunk.size(), {0, count}).ok());
-        ASSERT_TRUE((*client)->Finish().ok());
-        fed += count;
-        first += count;
+      const std::vector<std::uint64_t> rows = given.RowsOf(node, epoch);
+      const feed::ReplayOptions replay = {
+          .place = feed::CachePlace::kMemory, .epochs = epochs - fed_epochs, .shuffle_seed = 7};
+      std::uint32_t partitions = 0;
+      for (std::span<const std::uint64_t> left = rows; !left.empty();) {
+        const std::size_t count = 1 + random() % left.size();
+        FeedPartition(
+            server, given,
+            {.key = {.job = {1}, .epoch = epoch, .partition = partitions++}, .replay = replay},
+            left.first(count), random);
+        left = left.subspan(count);
       }
       server.EndEpoch("input", given.replayed ? epochs - 1 : epoch);
     }
     server.EndFeed();
   }
 
+  void FeedPartition(feed::FeedServer& server, const Case& given,
+                     const feed::SessionOptions& session, std::span<const std::uint64_t> rows,
+                     std::mt19937_64& random) const {
+    auto client = feed::FeedClient::Connect(server.endpoint(), key_, {.progress_timeout = kLong},
+                                            Deadline::After(kLong));
+    ASSERT_TRUE(client.ok()) << client.status().DebugString();
+    ASSERT_TRUE((*client)->Open(session).ok());
+    for (std::uint64_t sent = 0; sent < rows.size();) {
+      const std::uint64_t count = std::min(rows.size() - sent, 1 + random() % given.chunk_rows);
+      const std::vector<std::byte> chunk =
+          feed::MakeChunk({{.kind = chunk::RowNodeKind::kInt, .dtype = chunk::DType::kInt64}},
+                          rows[sent], count, chunk::RowNodeKind::kNone);
+      auto room = (*client)->Reserve(chunk.size());
+      ASSERT_TRUE(room.ok());
+      std::memcpy(room->data(), chunk.data(), chunk.size());
+      ASSERT_TRUE((*client)->Commit(chunk.size(), {sent, sent + count}).ok());
+      sent += count;
+    }
+    ASSERT_TRUE((*client)->Finish().ok());
+  }
+
   const Secret key_ = *Secret::FromHex(std::string(64, 'a'));
 };
 
 TEST_P(SynchronousTrainingTest, NodesEndEpochsTogether) {
+  SCOPED_TRACE(fmt::format(
+      "synchronous_training_test --gtest_filter='Random/*.NodesEndEpochsTogether/{}' runs it again",
+      GetParam()));
   const Case given = MakeCase(static_cast<std::uint64_t>(GetParam()));
-  const std::size_t nodes = given.rows.size();
+  const std::size_t nodes = given.nodes();
   std::vector<std::unique_ptr<feed::FeedServer>> servers;
   std::vector<std::unique_ptr<feed::StepDesk>> tickets;
   std::vector<feed::StepDesk*> borrowed;
@@ -216,34 +315,32 @@ TEST_P(SynchronousTrainingTest, NodesEndEpochsTogether) {
     ASSERT_TRUE(server.ok()) << server.status().DebugString();
     servers.push_back(std::move(*server));
     tickets.push_back(std::make_unique<feed::StepDesk>());
+    if (given.tells_waits) tickets.back()->TellWaits();
     borrowed.push_back(tickets.back().get());
   }
   std::vector<feed::Endpoint> endpoints;
   for (const auto& server : servers) endpoints.push_back(server->endpoint());
-  Office office(borrowed, endpoints, key_, static_cast<std::uint32_t>(given.rows[0].size()),
+  Office office(borrowed, endpoints, key_, static_cast<std::uint32_t>(given.epochs()),
                 GetParam() % 6 == 0);
   AllReduce all_reduce(nodes);
-  std::vector<std::vector<std::uint64_t>> steps(nodes);      // Of each node and epoch.
-  std::vector<std::vector<std::uint64_t>> rows_used(nodes);  // Likewise.
+  std::vector<std::vector<Pass>> passes(nodes);  // Of each node and epoch.
   std::vector<std::uint64_t> dropped(nodes);
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < nodes; ++i) {
-    threads.emplace_back([&, i] { Feed(*servers[i], given, given.rows[i]); });
+    threads.emplace_back([&, i] { Feed(*servers[i], given, i); });
     threads.emplace_back([&, i] {
       feed::BatchReader reader(*servers[i], "input", nullptr);
       feed::SynchronousBatches batches(reader, *tickets[i], "input");
       const feed::BatchOptions options = {
           .rows = given.batch, .columns = {{.name = "0", .dtype = chunk::DType::kInt64}}};
-      std::uint64_t made = 0;
-      std::uint64_t used = 0;
+      Pass pass;
       for (;;) {
         const auto next =
             batches.Next(given.remainder, options, {.deadline = Deadline::After(kLong)});
         ASSERT_TRUE(next.ok()) << next.status().DebugString();
         if (std::holds_alternative<feed::EndOfFeed>(*next)) break;
         if (std::holds_alternative<feed::EndOfEpoch>(*next)) {
-          steps[i].push_back(std::exchange(made, 0));
-          rows_used[i].push_back(std::exchange(used, 0));
+          passes[i].push_back(std::exchange(pass, {}));
           // It goes along with those that have rows.
           bool others_have_rows = given.remainder == feed::Remainder::kJoin;
           while (others_have_rows) {
@@ -253,10 +350,8 @@ TEST_P(SynchronousTrainingTest, NodesEndEpochsTogether) {
           }
           continue;
         }
-        const auto& batch = std::get<feed::Batch>(*next);
-        used += batch.rows;
+        pass.Add(std::get<feed::Batch>(*next));
         ASSERT_TRUE(all_reduce.Step(true)) << "node " << i << " waits for the others";
-        ++made;
       }
       dropped[i] = reader.dropped_rows();
       office.Leave(static_cast<int>(i));
@@ -264,43 +359,22 @@ TEST_P(SynchronousTrainingTest, NodesEndEpochsTogether) {
   }
   for (std::thread& thread : threads) thread.join();
 
-  // With fewer rows than a batch for each node that are lost, or added.
-  std::uint64_t all = 0;
-  const std::uint64_t all_batches = nodes * given.batch;
-  for (std::size_t epoch = 0; epoch < given.rows[0].size(); ++epoch) {
-    std::uint64_t rows_of_epoch = 0;
-    for (const auto& rows : given.rows) rows_of_epoch += rows[given.replayed ? 0 : epoch];
-    all += rows_of_epoch;
-    const std::uint64_t expected = given.remainder == feed::Remainder::kDrop
-                                       ? rows_of_epoch / all_batches
-                                       : (rows_of_epoch + all_batches - 1) / all_batches;
-    if (given.remainder == feed::Remainder::kJoin) {
-      std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-      std::uint64_t most = 0;
-      for (std::size_t i = 0; i < nodes; ++i) {
-        ASSERT_GT(steps[i].size(), epoch);
-        least = std::min(least, rows_used[i][epoch]);
-        most = std::max(most, rows_used[i][epoch]);
-        EXPECT_EQ(steps[i][epoch], (rows_used[i][epoch] + given.batch - 1) / given.batch);
-      }
-      // The rows may not divide evenly among batches of one.
-      EXPECT_LT(most - least, std::max<std::uint64_t>(given.batch, 2))
-          << "rows, in epoch " << epoch;
-      continue;
+  std::uint64_t fed = 0;
+  std::uint64_t came = std::accumulate(dropped.begin(), dropped.end(), std::uint64_t{0});
+  for (std::size_t epoch = 0; epoch < given.epochs(); ++epoch) {
+    SCOPED_TRACE(fmt::format("epoch {}", epoch));
+    std::vector<Pass> of_epoch;
+    for (std::vector<Pass>& of_node : passes) {
+      ASSERT_GT(of_node.size(), epoch);
+      of_epoch.push_back(std::move(of_node[epoch]));
+      came += of_epoch.back().rows.size();
     }
-    for (std::size_t i = 0; i < nodes; ++i) {
-      ASSERT_GT(steps[i].size(), epoch);
-      EXPECT_EQ(steps[i][epoch], expected) << "node " << i << " in epoch " << epoch;
-    }
+    fed += CheckEpoch(given, epoch, of_epoch);
   }
-  std::uint64_t used_or_dropped = 0;
-  for (std::size_t i = 0; i < nodes; ++i) {
-    used_or_dropped += std::accumulate(rows_used[i].begin(), rows_used[i].end(), dropped[i]);
-    if (given.remainder != feed::Remainder::kDrop) {
-      EXPECT_EQ(dropped[i], 0u);
-    }
+  EXPECT_EQ(came, fed) << "rows came or were dropped";
+  if (given.remainder != feed::Remainder::kDrop) {
+    EXPECT_THAT(dropped, testing::Each(0));
   }
-  EXPECT_EQ(used_or_dropped, all);
 }
 
 INSTANTIATE_TEST_SUITE_P(Random, SynchronousTrainingTest, ::testing::Range(0, kCases));

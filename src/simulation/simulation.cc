@@ -158,6 +158,8 @@ class Simulation final : public Neighbours {
                     .losses = watch_.losses(),
                     .groups = watch_.groups(),
                     .came_late = watch_.came_late(),
+                    .ended_evenly = watch_.ended_evenly(),
+                    .planned_evenly = watch_.planned_evenly(),
                     .events = scheduler_.events()};
     if (!trace_.enabled()) return outcome;
     outcome.trace = scenario_.Describe() + "\n" + trace_.Text() + driver_.Describe() + "\n";

@@ -13,8 +13,10 @@ struct Outcome {
   bool failed = false;    ///< The cluster has, with a reason.
   bool stopped = false;   ///< Somebody has asked for that.
   int losses = 0;
-  int groups = 0;     ///< That were formed after the first.
-  int came_late = 0;  ///< Nodes that were let in.
+  int groups = 0;          ///< That were formed after the first.
+  int came_late = 0;       ///< Nodes that were let in.
+  int ended_evenly = 0;    ///< Epochs of which the rows of each node were compared,
+  int planned_evenly = 0;  ///< and what the coordinator has each end with.
   std::uint64_t events = 0;
 };
 

@@ -25,12 +25,14 @@ namespace {
 struct Seeds {
   std::uint64_t first = 1;
   std::uint64_t last = 30'000;
+  bool usual = true;
 };
 
 Seeds SeedsToRun() {
   Seeds seeds;
   const char* const wanted = std::getenv("TFOS_SIMULATION_SEEDS");
   if (wanted == nullptr) return seeds;
+  seeds.usual = false;
   char* end = nullptr;
   seeds.first = seeds.last = std::strtoull(wanted, &end, 10);
   if (*end == '-') seeds.last = std::strtoull(end + 1, nullptr, 10);
@@ -59,6 +61,8 @@ TEST_P(SimulationTest, PromisesHoldWhateverBefallsTheNodes) {
     all.losses += outcome.losses;
     all.groups += outcome.groups;
     all.came_late += outcome.came_late;
+    all.ended_evenly += outcome.ended_evenly;
+    all.planned_evenly += outcome.planned_evenly;
     all.events += outcome.events;
     if (seeds.first == seeds.last) std::fputs(Simulate(seed, true).trace.c_str(), stdout);
     if (outcome.violation.empty()) continue;
@@ -66,8 +70,19 @@ TEST_P(SimulationTest, PromisesHoldWhateverBefallsTheNodes) {
     ADD_FAILURE() << "seed " << seed << ": " << outcome.violation << "\n"
                   << Simulate(seed, /*trace=*/true).trace;
   }
-  fmt::print("{} clusters, {} of which failed; {} events, {} lost nodes, {} groups, {} newcomers\n",
-             runs, failed, all.events, all.losses, all.groups, all.came_late);
+  fmt::print(
+      "{} clusters, {} of which failed; {} events, {} lost nodes, {} groups, {} newcomers; {} "
+      "epochs "
+      "that were to end evenly, {} that have\n",
+      runs, failed, all.events, all.losses, all.groups, all.came_late, all.planned_evenly,
+      all.ended_evenly);
+  if (!seeds.usual || faults > 0) return;
+  // Else promises would hold of what never happens. These are about half of what does.
+  EXPECT_GT(all.losses, 2500);
+  EXPECT_GT(all.groups, 1500);
+  EXPECT_GT(all.came_late, 150);
+  EXPECT_GT(all.planned_evenly, 3500);
+  EXPECT_GT(all.ended_evenly, 1000);
 }
 
 }  // namespace

@@ -263,7 +263,7 @@ class Coordinator final : public ControlService {
             },
             [&](const StepReport& report) { return roster_->RecordSteps(node_id, report, Now()); },
             [&](const GroupReady& ready) { return roster_->RecordReady(node_id, ready, Now()); },
-            [&](const FeedTerminated&) { return roster_->FeedEnded(node_id, Now()); },
+            [&](const FeedTerminated&) { return roster_->FeedTerminated(node_id, Now()); },
             [&](const FailureMessage& failed) {
               return roster_->Fail(node_id, failed.failure, Now());
             },

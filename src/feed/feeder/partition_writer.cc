@@ -47,7 +47,7 @@ Result<std::span<std::byte>> PartitionWriter::ReserveRoom(std::size_t bytes) {
     TFOS_RETURN_IF_ERROR(nodes_.Open());
   }
   const bool train = options_.session.mode == Mode::kTrain;
-  Deadline deadline = Deadline::After(options_.progress_timeout);
+  Deadline deadline = nodes_.Within(options_.progress_timeout);
   std::vector<BalanceCandidate> candidates;
   std::vector<std::size_t> node_of_candidate;
   while (!stopped()) {
@@ -90,10 +90,10 @@ Result<std::span<std::byte>> PartitionWriter::ReserveRoom(std::size_t bytes) {
     nodes_.NoteNoRoom(now);
     const bool look_again = std::ranges::any_of(nodes_.all(), &FedNode::remote);
     const Deadline patience =
-        look_again ? Deadline::After(PartitionNodes::kPatienceAtHome) : deadline;
+        look_again ? nodes_.Within(PartitionNodes::kPatienceAtHome) : deadline;
     TFOS_ASSIGN_OR_RETURN(const bool word, nodes_.WaitForWord(patience.Min(deadline)));
     if (word) {
-      deadline = Deadline::After(options_.progress_timeout);
+      deadline = nodes_.Within(options_.progress_timeout);
     } else if (deadline.passed()) {
       return nodes_.NobodyReads();
     }

@@ -141,6 +141,7 @@ TEST_P(FeedTransportTest, SendResultWaitsForAFeederThatDoesNotRead) {
   }
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.kind(), ErrorKind::kRetryLater);
+  EXPECT_GT(sent, 0);
   for (int i = 0; i < sent; ++i) {
     Result<std::optional<ResultChunk>> result = client->TakeResult(true);
     ASSERT_TRUE(result.ok() && *result);

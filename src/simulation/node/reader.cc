@@ -8,6 +8,8 @@
 namespace tfos::simulation {
 namespace {
 
+using Move = feed::EpochSteps::Move;
+
 constexpr std::uint64_t kAllOfThem = 1'000'000;  // batches
 
 }  // namespace
@@ -18,7 +20,8 @@ Reader::Reader(Options options, const Scenario& scenario, feed::StepDesk& ticket
       tickets_(tickets),
       random_(random),
       name_(NameOf(options_.queue)),
-      rows_of_batch_(static_cast<std::uint64_t>(scenario.batch)) {}
+      batches_{.rows = static_cast<std::uint64_t>(scenario.batch), .columns = {}},
+      steps_(name_, static_cast<std::uint32_t>(options_.node_id)) {}
 
 bool Reader::Has(int epoch, int chunk) const {
   const auto found = epochs_.find(epoch);
@@ -46,35 +49,31 @@ bool Reader::HasEnd(int epoch) const {
 Reader::Ahead Reader::WhatIsAhead() const {
   const auto found = epochs_.find(epoch_);
   const std::size_t all = found == epochs_.end() ? 0 : found->second.rows.size();
-  Ahead ahead{.rows = seen_, .epoch_over = seen_ == all && HasEnd(epoch_)};
-  ahead.feed_over = ahead.epoch_over && feed_over_ && ended_ < epoch_ && seen_ == 0 && made_ == 0;
+  Ahead ahead{.rows = seen_,
+              .epoch_over = seen_ == all && HasEnd(epoch_),
+              .epoch = static_cast<std::uint32_t>(epoch_),
+              // What has been given back to its feeder can't be passed on: less
+              // than a batch.
+              .passable_rows = seen_ - std::min(seen_, stuck_)};
+  ahead.feed_over =
+      ahead.epoch_over && feed_over_ && ended_ < epoch_ && seen_ == 0 && steps_.made() == 0;
   return ahead;
 }
 
 Reader::Ahead Reader::LookAhead(std::uint64_t batches) {
   const auto found = epochs_.find(epoch_);
   const std::uint64_t all = found == epochs_.end() ? 0 : found->second.rows.size();
-  seen_ = std::max(seen_, std::min(all, batches * rows_of_batch_));
+  seen_ = std::max(seen_, std::min(all, batches * batches_.rows));
   const Ahead ahead = WhatIsAhead();
   end_seen_ = end_seen_ || (ahead.epoch_over && ended_ >= epoch_);
   return ahead;
 }
 
 void Reader::Report(const Ahead& ahead, bool waits) {
-  // What has been given back to its feeder can't be passed on: less than a batch.
-  const std::uint64_t passable = ahead.rows - std::min(ahead.rows, stuck_);
-  const Status sent =
-      tickets_.Report({.queue = name_,
-                       .epoch = static_cast<std::uint32_t>(epoch_),
-                       .full_batches = made_ + ahead.rows / rows_of_batch_,
-                       .ended = ahead.epoch_over,
-                       .batches = made_ + (ahead.rows + rows_of_batch_ - 1) / rows_of_batch_,
-                       .rows = rows_made_ + ahead.rows,
-                       .passable_rows = passable,
-                       .batch_rows = rows_of_batch_,
-                       .made = made_,
-                       .waits = waits,
-                       .looked = looked_});
+  feed::StepReport report = steps_.ReportOf(ahead, batches_);
+  report.waits = waits;
+  report.looked = looked_;
+  const Status sent = tickets_.Report(report);
   static_cast<void>(sent.ok());
 }
 
@@ -94,10 +93,6 @@ std::optional<feed::StepGrant> Reader::Granted() const {
   return grant;
 }
 
-bool Reader::IsEnough(const feed::StepGrant& grant, const Ahead& ahead) const {
-  return grant.granted > made_ || grant.final || (grant.ending && !ahead.epoch_over);
-}
-
 Reader::Next Reader::Take() {
   if (terminated_) return Next::kEndOfFeed;
   if (stopped_ && scenario_.remainder == feed::Remainder::kJoin) return Next::kEndOfFeed;
@@ -105,7 +100,7 @@ Reader::Next Reader::Take() {
   if (awaits_rows_) {
     looked_ = tickets_.look();
     const Ahead now = LookAhead(static_cast<std::uint64_t>(scenario_.ahead));
-    if (now.rows < rows_of_batch_ && !now.epoch_over && !now.feed_over) {
+    if (now.rows < batches_.rows && !now.epoch_over && !now.feed_over) {
       Report(now, /*waits=*/true);
       return Next::kWaits;
     }
@@ -115,46 +110,40 @@ Reader::Next Reader::Take() {
   if (ahead.feed_over) return TakeStep(ahead, {});
   if (to_end_ && !ahead.epoch_over) return Next::kWaits;
   const std::optional<feed::StepGrant> grant = Granted();
-  const bool enough = grant && IsEnough(*grant, ahead);
-  if (!passed_on_ && rows_there_.empty()) Report(ahead, !enough);
+  const bool enough = grant && steps_.IsEnough(*grant, ahead);
+  if (steps_.MayReport()) Report(ahead, !enough);
   if (!enough) {
     if (tickets_.look() == looked_) return Next::kWaits;
     looked_ = tickets_.look();
     return Next::kMoved;
   }
-  if (grant->stopped() && grant->granted <= made_) return Next::kEndOfFeed;
-  if (grant->final && (!passed_on_ || (!taken_over_ && ahead.rows < rows_of_batch_))) {
-    if (!std::exchange(to_end_, true)) return Next::kMoved;
-    return passed_on_ ? TakeOver(*grant) : PassOn(*grant);
-  }
-  if (grant->granted > made_ || grant->final) return TakeStep(ahead, *grant);
-  to_end_ = true;
-  return Next::kMoved;
+  const Move move = steps_.Next(*grant, ahead, batches_);
+  if (move == Move::kStop) return Next::kEndOfFeed;
+  if (move == Move::kStep) return TakeStep(ahead, *grant);
+  if (!std::exchange(to_end_, true) || move == Move::kLookToEnd) return Next::kMoved;
+  return move == Move::kPassOn ? PassOn(*grant) : TakeOver(*grant);
 }
 
 Reader::Next Reader::PassOn(const feed::StepGrant& grant) {
-  for (const feed::RowPass& pass : grant.passes) {
-    if (pass.from != static_cast<std::uint32_t>(options_.node_id)) continue;
-    const std::uint64_t there = rows_there_[pass.to.node_id];
-    if (there >= pass.rows) continue;
-    const auto left = static_cast<int>(pass.rows - there);
-    const std::deque<int>& rows = epochs_[epoch_].rows;
-    // The same rows with the same number, until they are there.
-    if (retry_ && retry_->to.node_id == pass.to.node_id) {
-      under_way_ = *retry_;
-    } else {
-      const auto count = std::min<std::ptrdiff_t>(random_.Between(1, left),
-                                                  static_cast<std::ptrdiff_t>(rows.size()));
-      under_way_ = Pass{.to = pass.to,
-                        .epoch = epoch_,
-                        .number = ++pieces_,
-                        .rows = std::vector<int>(rows.end() - count, rows.end())};
-    }
-    options_.pass(*under_way_);
-    return Next::kWaits;
+  const std::optional<feed::RowPass> pass = steps_.RestToPass(grant);
+  if (!pass) {
+    steps_.EndPassing();
+    return Next::kMoved;
   }
-  passed_on_ = true;
-  return Next::kMoved;
+  // The same rows with the same number, until they are there.
+  if (retry_ && retry_->to.node_id == pass->to.node_id) {
+    under_way_ = *retry_;
+  } else {
+    const std::deque<int>& rows = epochs_[epoch_].rows;
+    const auto count = std::min<std::ptrdiff_t>(random_.Between(1, static_cast<int>(pass->rows)),
+                                                static_cast<std::ptrdiff_t>(rows.size()));
+    under_way_ = Pass{.to = pass->to,
+                      .epoch = epoch_,
+                      .number = ++pieces_,
+                      .rows = std::vector<int>(rows.end() - count, rows.end())};
+  }
+  options_.pass(*under_way_);
+  return Next::kWaits;
 }
 
 void Reader::OnPassed(bool arrived) {
@@ -164,53 +153,36 @@ void Reader::OnPassed(bool arrived) {
   const std::size_t count = retry_->rows.size();
   rows.resize(rows.size() - count);
   seen_ -= count;
-  rows_there_[retry_->to.node_id] += count;
+  steps_.OnPassed(retry_->to.node_id, count);
   retry_.reset();
 }
 
 Reader::Next Reader::TakeOver(const feed::StepGrant& grant) {
-  std::uint64_t expected = 0;
-  for (const feed::RowPass& pass : grant.passes) {
-    if (pass.to.node_id == static_cast<std::uint32_t>(options_.node_id)) expected += pass.rows;
-  }
   Epoch& at = epochs_[epoch_];
   if (!at.passed.empty()) {
     const std::vector<int>& rows = at.passed.front().second.rows;
     at.rows.insert(at.rows.end(), rows.begin(), rows.end());
-    taken_ += rows.size();
+    steps_.OnTaken(rows.size());
     at.passed.pop_front();
     return Next::kMoved;
   }
-  if (taken_ < expected) return Next::kWaits;
-  taken_over_ = true;
+  if (steps_.RestToTakeOver(grant) > 0) return Next::kWaits;
+  steps_.EndTaking();
   return Next::kMoved;
 }
 
 Reader::Next Reader::TakeStep(const Ahead& ahead, const feed::StepGrant& grant) {
-  bool ends = false;
-  switch (scenario_.remainder) {
-    case feed::Remainder::kDrop:
-      ends = ahead.rows < rows_of_batch_ || grant.granted <= made_;
-      break;
-    case feed::Remainder::kPad:
-      ends = ahead.feed_over || (grant.granted <= made_ && grant.longest <= made_);
-      break;
-    default:
-      ends = ahead.feed_over || ahead.rows == 0;
-  }
-  if (ends) {
+  if (steps_.IsOver(scenario_.remainder, grant, ahead, batches_)) {
     // Drops what is left, to the epoch's end.
     to_end_ = true;
     return HasEnd(epoch_) ? End() : Next::kWaits;
   }
   std::deque<int>& rows = epochs_[epoch_].rows;
-  const auto count =
-      static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(ahead.rows, rows_of_batch_));
+  const auto count = static_cast<std::ptrdiff_t>(std::min(ahead.rows, batches_.rows));
   batch_.assign(rows.begin(), rows.begin() + count);
   rows.erase(rows.begin(), rows.begin() + count);
   seen_ -= static_cast<std::uint64_t>(count);
-  rows_made_ += static_cast<std::uint64_t>(count);
-  ++made_;
+  steps_.OnBatch(static_cast<std::uint64_t>(count));
   awaits_rows_ = true;
   return Next::kBatch;
 }
@@ -222,10 +194,10 @@ Reader::Next Reader::End() {
   at.rows.clear();
   if (end_of_feed) return Next::kEndOfFeed;
   ++epoch_;
-  seen_ = made_ = rows_made_ = taken_ = 0;
-  passed_on_ = taken_over_ = to_end_ = end_seen_ = false;
+  steps_.BeginEpoch();
+  seen_ = 0;
+  to_end_ = end_seen_ = false;
   awaits_rows_ = true;
-  rows_there_.clear();
   retry_.reset();
   stuck_ =
       random_.Chance(50) ? 0 : static_cast<std::uint64_t>(random_.Between(0, scenario_.batch - 1));
@@ -233,13 +205,13 @@ Reader::Next Reader::End() {
 }
 
 std::optional<int> Reader::EpochToBegin() const {
-  if (seen_ > 0 || made_ > 0 || end_seen_) return std::nullopt;
+  if (seen_ > 0 || made() > 0 || end_seen_) return std::nullopt;
   return epoch_;
 }
 
 std::uint64_t Reader::full_batches() const {
   const auto found = epochs_.find(epoch_);
-  return made_ + (found == epochs_.end() ? 0 : found->second.rows.size() / rows_of_batch_);
+  return made() + (found == epochs_.end() ? 0 : found->second.rows.size() / batches_.rows);
 }
 
 std::string Reader::Describe() const {
@@ -247,9 +219,9 @@ std::string Reader::Describe() const {
   const auto grant = Granted();
   return fmt::format(
       "epoch {}: {} rows, {} seen, {} made, ended {}{}{}{}{}, grant {}", epoch_,
-      found == epochs_.end() ? 0 : found->second.rows.size(), seen_, made_, ended_,
+      found == epochs_.end() ? 0 : found->second.rows.size(), seen_, made(), ended_,
       awaits_rows_ ? ", awaits rows" : "", to_end_ ? ", to its end" : "",
-      under_way_ ? ", passes on" : "", passed_on_ ? ", has passed on" : "",
+      under_way_ ? ", passes on" : "", steps_.passed_on() ? ", has passed on" : "",
       grant ? fmt::format("{}{}", grant->granted, grant->final ? " final" : "") : "none");
 }
 

@@ -12,16 +12,18 @@
 #include <utility>
 #include <vector>
 
+#include "feed/read/batch.h"
+#include "feed/read/batch_reader.h"
+#include "feed/read/steps/epoch_steps.h"
 #include "feed/read/steps/step_desk.h"
 #include "simulation/world/random.h"
 #include "simulation/world/scenario.h"
 
 namespace tfos::simulation {
 
-/// The rows of one queue on a node, and its steps. feed::StepDesk is the real one. What is
-/// around it follows control-protocol.md ("Step tickets") and feed-protocol.md ("Epochs end
-/// evenly") as feed::SynchronousBatches does, which can't be used here: it waits in its caller's
-/// thread, and reads from sockets.
+/// The rows of one queue on a node, and its steps. What it decides of these are feed::EpochSteps
+/// and feed::StepDesk, the real ones. feed::SynchronousBatches, which does what they say, waits in
+/// its caller's thread and reads from sockets: this does the same without either.
 ///
 /// Owner and lifetime: of a node. Threads: one. Errors: none.
 class Reader {
@@ -76,7 +78,7 @@ class Reader {
   void Terminate() { terminated_ = true; }
 
   /// Batches that it has made of this epoch, and full ones that it has rows for with those.
-  std::uint64_t made() const { return made_; }
+  std::uint64_t made() const { return steps_.made(); }
   std::uint64_t full_batches() const;
 
   static std::string NameOf(int queue) { return queue == 0 ? "input" : "other"; }
@@ -89,18 +91,13 @@ class Reader {
     std::deque<std::pair<int, Pass>> passed;  ///< By other nodes, and not taken over yet.
     std::set<std::pair<int, std::uint64_t>> pieces;
   };
-  struct Ahead {
-    std::uint64_t rows = 0;
-    bool epoch_over = false;
-    bool feed_over = false;
-  };
+  using Ahead = feed::BatchReader::Ahead;
 
   bool HasEnd(int epoch) const;
   Ahead LookAhead(std::uint64_t batches);
   Ahead WhatIsAhead() const;
   void Report(const Ahead& ahead, bool waits);
   std::optional<feed::StepGrant> Granted() const;
-  bool IsEnough(const feed::StepGrant& grant, const Ahead& ahead) const;
   /// Brings the next rows on their way, if any are left to pass on.
   Next PassOn(const feed::StepGrant& grant);
   Next TakeOver(const feed::StepGrant& grant);
@@ -112,7 +109,8 @@ class Reader {
   feed::StepDesk& tickets_;
   Random& random_;
   const std::string name_;
-  const std::uint64_t rows_of_batch_;
+  const feed::BatchOptions batches_;
+  feed::EpochSteps steps_;
   std::map<int, Epoch> epochs_;
   int ended_ = -1;
   bool feed_over_ = false;
@@ -125,12 +123,6 @@ class Reader {
   bool to_end_ = false;    ///< It looks for the end of the epoch,
   bool end_seen_ = false;  ///< and has come to it.
   int looked_ = 0;
-  std::uint64_t made_ = 0;
-  std::uint64_t rows_made_ = 0;
-  bool passed_on_ = false;
-  bool taken_over_ = false;
-  std::uint64_t taken_ = 0;  ///< Rows, from other nodes.
-  std::map<std::uint32_t, std::uint64_t> rows_there_;
   std::optional<Pass> under_way_;
   std::optional<Pass> retry_;  ///< What did not arrive, as far as this node has heard.
   std::uint64_t pieces_ = 0;

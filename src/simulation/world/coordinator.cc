@@ -167,7 +167,7 @@ Effects SimulatedCoordinator::Handle(int node_id, const AgentMessage& message) {
     watch_.Heard(node_id, *ready);
     return roster_.RecordReady(node_id, *ready, now);
   }
-  if (std::holds_alternative<FeedTerminated>(message)) return roster_.FeedEnded(node_id, now);
+  if (std::holds_alternative<FeedTerminated>(message)) return roster_.FeedTerminated(node_id, now);
   if (const auto* failed = std::get_if<FailureMessage>(&message)) {
     return roster_.Fail(node_id, failed->failure, now);
   }

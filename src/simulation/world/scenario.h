@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "feed/read/steps/synchronous_batches.h"
+#include "feed/read/steps/epoch_steps.h"
 
 namespace tfos::simulation {
 

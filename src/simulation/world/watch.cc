@@ -202,6 +202,7 @@ void Watch::CheckPasses(const control::StepTickets& tickets, const std::set<int>
     }
   }
   if (!all_passable || rows.empty()) return;
+  ++planned_evenly_;
   const auto [least, most] = std::ranges::minmax(std::views::values(rows));
   for (const auto& [node, count] : rows) {
     if (count / scenario_.batch < tickets.granted) {
@@ -334,6 +335,7 @@ void Watch::CheckRows() {
 
 void Watch::CheckEvenness(int queue, int number, const Epoch& epoch) {
   if (!lost_at_.empty() || came_late_ > 0 || began_with_ < scenario_.trainers) return;
+  ++ended_evenly_;
   std::map<int, int> rows;
   int dropped = 0;
   for (const auto& [id, incarnation] : incarnation_of_) {

@@ -75,6 +75,9 @@ class Watch {
   int losses() const { return static_cast<int>(lost_at_.size()); }
   int groups() const { return groups_; }
   int came_late() const { return came_late_; }
+  /// Epochs of which the rows of each node were compared, as they ended and as they were to end.
+  int ended_evenly() const { return ended_evenly_; }
+  int planned_evenly() const { return planned_evenly_; }
 
  private:
   using Key = std::pair<std::string, int>;  // queue and epoch
@@ -130,6 +133,8 @@ class Watch {
   std::optional<int> drained_number_;
   int groups_ = 0;
   int came_late_ = 0;
+  int ended_evenly_ = 0;
+  int planned_evenly_ = 0;
 };
 
 }  // namespace tfos::simulation

@@ -65,7 +65,7 @@ Result<Effects> Roster::Register(const control::Register& message, TimePoint now
   node->info.feed.reset();
   node->metrics.Clear();
   node->steps = StepWatch();
-  node->told_to_stop = node->feed_ended = false;
+  node->told_to_stop = node->feed_terminated = false;
   node->came_late = late;
   node->loss.reset();
   node->connected = true;
@@ -174,7 +174,8 @@ Effects Roster::RecordSteps(int node_id, const StepReport& report, TimePoint now
 StepTicketOffice::Members Roster::Fed() const {
   StepTicketOffice::Members fed;
   for (const Node& node : nodes_) {
-    if (node.service || node.feed_ended || !node.connected || IsFinal(node.info.state)) continue;
+    if (node.service || node.feed_terminated || !node.connected) continue;
+    if (IsFinal(node.info.state)) continue;
     if (IsNewcomer(node)) continue;  // It takes part in no step yet.
     fed.emplace(node.info.node_id, fmt::format("{}:{}", node.info.job_name, node.info.task_index));
   }
@@ -197,11 +198,11 @@ void Roster::Grant(const std::vector<StepTickets>& tickets, Effects& effects) {
   }
 }
 
-Effects Roster::FeedEnded(int node_id, TimePoint now) {
+Effects Roster::FeedTerminated(int node_id, TimePoint now) {
   Effects effects;
   if (Node* node = Find(node_id); node != nullptr) {
     node->heard = now;
-    node->feed_ended = true;
+    node->feed_terminated = true;
     effects.push_back(TellDriver{NodeFeedTerminated{node_id}});
     // Those that train without it need not wait for it.
     Grant(step_tickets_.MembersChanged(Fed()), effects);

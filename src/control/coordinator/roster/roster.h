@@ -100,7 +100,7 @@ class Roster {
   Effects RecordHeartbeat(int node_id, const Heartbeat& heartbeat, TimePoint now);
   Effects RecordSteps(int node_id, const StepReport& report, TimePoint now);
   Effects RecordReady(int node_id, const GroupReady& ready, TimePoint now);
-  Effects FeedEnded(int node_id, TimePoint now);
+  Effects FeedTerminated(int node_id, TimePoint now);
   Effects Fail(int node_id, const FailureReport& report, TimePoint now);
   Effects Finish(int node_id, TimePoint now);
   Effects ConnectionLost(int node_id, TimePoint now);
@@ -150,9 +150,9 @@ class Roster {
   struct Node {
     NodeInfo info;
     bool service = false;
-    bool connected = false;   // its agent is there, and its node may still run
-    bool feed_ended = false;  // it wants no more rows
-    TimePoint since;          // of the state
+    bool connected = false;        // its agent is there, and its node may still run
+    bool feed_terminated = false;  // it wants no more rows
+    TimePoint since;               // of the state
     std::string detail_of_state;
     TimePoint heard;  // the last sign of life
     LatestMetrics metrics;

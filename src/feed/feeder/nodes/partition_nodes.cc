@@ -211,8 +211,8 @@ Status PartitionNodes::OpenOne(Where where) {
 }
 
 Status PartitionNodes::AwaitAnswer() {
-  Deadline deadline = Deadline::After(options_.progress_timeout);
-  const Deadline others = Deadline::After(kPatienceWithOthers);
+  Deadline deadline = Within(options_.progress_timeout);
+  const Deadline others = Within(kPatienceWithOthers);
   while (true) {
     TFOS_RETURN_IF_ERROR(ForEach([](FedNode& node) {
       return node.asked && node.wants_rows() ? node.client->FreeBytes().status() : Status::Ok();
@@ -225,7 +225,7 @@ Status PartitionNodes::AwaitAnswer() {
     TFOS_ASSIGN_OR_RETURN(const bool word,
                           WaitForWord(opened > 0 ? others.Min(deadline) : deadline));
     if (word) {
-      deadline = Deadline::After(options_.progress_timeout);
+      deadline = Within(options_.progress_timeout);
     } else if (opened == 0) {
       return NobodyReads();
     }
@@ -371,8 +371,9 @@ Result<bool> PartitionNodes::WaitForWord(const Deadline& deadline) const {
     }
   }
   while (true) {
-    const int milliseconds = Deadline::After(kCheckInterval).Min(deadline).PollMilliseconds();
-    const int ready = ::poll(sockets.data(), sockets.size(), milliseconds);
+    const auto round = std::min<Clock::Duration>(kCheckInterval, deadline.Remaining());
+    const int ready =
+        ::poll(sockets.data(), sockets.size(), Deadline::After(round).PollMilliseconds());
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) return Status::FromErrno(errno, "wait for the nodes");
     if (options_.check) TFOS_RETURN_IF_ERROR(options_.check());

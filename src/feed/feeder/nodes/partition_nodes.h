@@ -86,6 +86,10 @@ class PartitionNodes {
   /// Training: waits a while for the nodes that begin. False when there is none, or when the
   /// partition has waited long enough.
   Result<bool> AwaitBeginners();
+  /// From now on, by the clock of `progress_timeout`.
+  Deadline Within(Clock::Duration duration) const {
+    return Deadline::After(duration, *options_.progress_clock);
+  }
   /// Until a node says something; false when `deadline` passes before.
   Result<bool> WaitForWord(const Deadline& deadline) const;
   /// A chunk finds no room since this time, or has found some here.

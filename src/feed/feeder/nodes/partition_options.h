@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/crypto/secret.h"
+#include "base/time/deadline.h"
 #include "base/time/wait.h"
 #include "feed/wire/session.h"
 #include "net/handshake/protocol.h"
@@ -40,6 +41,8 @@ struct PartitionWriterOptions {
   bool repeats = false;
   /// How long no node that may be fed says anything.
   std::chrono::milliseconds progress_timeout{600'000};
+  /// Says how much of that has passed. Outlives the writer.
+  const Clock* progress_clock = &Clock::Steady();
   /// The time for connecting to all of them, and for their words what they have of the partition.
   /// Threads of the nodes give them that wait for no program.
   std::chrono::milliseconds connect_timeout{600'000};

@@ -23,7 +23,7 @@ std::optional<std::size_t> PartitionNodes::LeastUnasked() const {
 Result<std::optional<std::size_t>> PartitionNodes::OpenForOne(std::size_t bytes) {
   SessionOptions session = options_.session;
   session.region_bytes = 1;  // Next to nothing: it grows to the chunk's size.
-  Deadline patience = Deadline::After(options_.progress_timeout);
+  Deadline patience = Within(options_.progress_timeout);
   Clock::Duration pause = kPatienceAtHome;
   while (!stopped()) {
     if (const std::optional<std::size_t> next = LeastUnasked()) {
@@ -31,7 +31,7 @@ Result<std::optional<std::size_t>> PartitionNodes::OpenForOne(std::size_t bytes)
       if (nodes_.empty()) return Unreachable();
     }
     const bool all_asked = !LeastUnasked();
-    const Deadline round = all_asked ? patience : Deadline::After(pause).Min(patience);
+    const Deadline round = all_asked ? patience : Within(pause).Min(patience);
     pause = std::min<Clock::Duration>(2 * pause, kMostPause);
     const auto any_asked = [&] {
       return std::ranges::any_of(nodes_,
@@ -42,7 +42,7 @@ Result<std::optional<std::size_t>> PartitionNodes::OpenForOne(std::size_t bytes)
       if (found) return found;
       if (!any_asked()) break;
       TFOS_ASSIGN_OR_RETURN(word, WaitForWord(round));
-      if (word) patience = Deadline::After(options_.progress_timeout);
+      if (word) patience = Within(options_.progress_timeout);
     }
     if (patience.passed()) return NobodyReads();
   }

@@ -2,20 +2,17 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstddef>
-#include <cstring>
-#include <memory>
+#include <span>
 #include <utility>
 
-#include "base/format.h"
 #include "base/logging.h"
-#include "base/memory/aligned_buffer.h"
-#include "base/text/choice.h"
 #include "base/thread/mutex.h"
-#include "chunk/chunk.h"
+#include "feed/read/steps/pad_batch.h"
 
 namespace tfos::feed {
 namespace {
+
+using Move = EpochSteps::Move;
 
 /// What a node takes from its queue at once to tell how many batches it can make: enough for the
 /// answer to be there when they are wanted, and little of a queue that may be long.
@@ -23,9 +20,6 @@ constexpr std::uint64_t kBatchesAhead = 16;
 
 /// After so long a wait it is worth a line what is waited for, and again after as much.
 constexpr std::chrono::seconds kLogInterval{15};
-
-constexpr Choice<Remainder> kRemainders[] = {
-    {"join", Remainder::kJoin}, {"drop", Remainder::kDrop}, {"pad", Remainder::kPad}};
 
 /// Until it is time to try again.
 Status Pause(const Wait& wait) {
@@ -35,78 +29,13 @@ Status Pause(const Wait& wait) {
   return never.WaitRound(mutex, wait, "rows could not be passed on");
 }
 
-/// `held` with zeros behind it, `bytes` in all.
-Result<std::shared_ptr<AlignedBuffer>> Extend(const columns::HeldBytes& held, std::uint64_t bytes) {
-  auto memory = std::make_shared<AlignedBuffer>(bytes);
-  if (memory->size() != bytes) {
-    return Status(ErrorKind::kNoResources, fmt::format("no memory for {} bytes of a batch", bytes));
-  }
-  const std::span<std::byte> room = memory->bytes();
-  if (!held.bytes.empty()) std::memcpy(room.data(), held.bytes.data(), held.bytes.size());
-  std::ranges::fill(room.subspan(held.bytes.size()), std::byte{0});
-  return memory;
-}
-
-columns::HeldBytes Hold(std::shared_ptr<AlignedBuffer> memory) {
-  const std::span<const std::byte> bytes = memory->bytes();
-  return {.bytes = bytes, .memory = std::move(memory)};
-}
-
-/// Elements of one value.
-std::uint64_t ValueElements(const columns::BatchColumnType& type) {
-  std::uint64_t elements = 1;
-  for (const std::uint64_t dimension : type.shape) elements *= dimension;
-  return elements;
-}
-
-/// Empty values behind those of the column.
-Result<columns::HeldBytes> ExtendBoundaries(const columns::HeldBytes& boundaries,
-                                            std::uint64_t rows) {
-  TFOS_ASSIGN_OR_RETURN(std::shared_ptr<AlignedBuffer> extended,
-                        Extend(boundaries, (rows + 1) * sizeof(std::uint64_t)));
-  const std::uint64_t known =
-      std::max<std::uint64_t>(1, boundaries.bytes.size() / sizeof(std::uint64_t));
-  std::byte* const begin = extended->bytes().data();
-  const auto last = Load<std::uint64_t>(begin + (known - 1) * sizeof(std::uint64_t));
-  for (std::uint64_t i = known; i <= rows; ++i) Store(last, begin + i * sizeof last);
-  return Hold(std::move(extended));
-}
-
 }  // namespace
 
-Result<Batch> PadBatch(Batch batch, const BatchOptions& options) {
-  if (batch.rows == options.rows) return batch;
-  batch.columns.resize(options.columns.size());
-  for (std::size_t i = 0; i < options.columns.size(); ++i) {
-    columns::BatchColumn& column = batch.columns[i];
-    const columns::BatchColumnType& type = options.columns[i];
-    switch (type.encoding) {
-      case columns::BatchEncoding::kDense: {
-        const std::uint64_t value_bytes = ValueElements(type) * chunk::DTypeBytes(type.dtype);
-        TFOS_ASSIGN_OR_RETURN(std::shared_ptr<AlignedBuffer> extended,
-                              Extend(column.data, options.rows * value_bytes));
-        column.data = Hold(std::move(extended));
-        break;
-      }
-      case columns::BatchEncoding::kStrings:
-        column.strings.resize(options.rows * ValueElements(type));
-        break;
-      case columns::BatchEncoding::kRagged:
-      case columns::BatchEncoding::kRaggedStrings:
-        TFOS_ASSIGN_OR_RETURN(column.boundaries, ExtendBoundaries(column.boundaries, options.rows));
-        break;
-    }
-  }
-  return batch;
-}
-
-Result<Remainder> RemainderFrom(std::string_view name) {
-  if (name == "none") return Remainder::kNone;
-  return ChoiceNamed("remainder", kRemainders, name);
-}
-
 SynchronousBatches::SynchronousBatches(BatchReader& reader, StepDesk& tickets, std::string queue)
-    : reader_(reader), tickets_(tickets), queue_(std::move(queue)) {}
+    : reader_(reader),
+      tickets_(tickets),
+      queue_(std::move(queue)),
+      steps_(queue_, reader.node_id()) {}
 
 Result<BatchResult> SynchronousBatches::Next(Remainder remainder, const BatchOptions& options,
                                              const Wait& wait) {
@@ -141,10 +70,10 @@ Result<BatchResult> SynchronousBatches::NextUnlessStopped(Remainder remainder,
   const TurnHolder holder(turn_);
   // No tickets come any more: the coordinator leaves a node out that wants no more rows.
   if (reader_.terminated()) return BatchResult(EndOfFeed{});
-  if (remainder == Remainder::kJoin) return NextOrJoin(options, wait);
+  if (remainder == Remainder::kJoin) return NextStep(remainder, options, wait);
   BatchOptions full = options;
   full.drop_remainder = false;
-  return remainder == Remainder::kDrop ? NextOrDrop(full, wait) : NextOrPad(full, wait);
+  return NextStep(remainder, full, wait);
 }
 
 Status SynchronousBatches::TellEpoch(const Wait& turn, bool waits) {
@@ -166,14 +95,12 @@ Result<SynchronousBatches::Step> SynchronousBatches::AwaitStep(const BatchOption
   NoteEpoch(ahead.epoch);
   for (;;) {
     if (ahead.feed_over) return Step{.ahead = ahead};
-    // Also when it has no more itself: no node is more than an epoch ahead of another one.
-    const auto enough = [&, made = made_](const StepGrant& known) {
-      return known.granted > made || known.final || (known.ending && !ahead.epoch_over);
+    const auto enough = [&ahead, &steps = steps_](const StepGrant& known) {
+      return steps.IsEnough(known, ahead);
     };
-    // What is passed on is known to the coordinator: it has said it.
-    if (!passed_on_ && rows_there_.empty()) {
+    if (steps_.MayReport()) {
       const bool waits = tickets_.tells_waits() && !tickets_.Has(queue_, ahead.epoch, enough);
-      TFOS_RETURN_IF_ERROR(tickets_.Report(ReportOf(ahead, options, waits)));
+      TFOS_RETURN_IF_ERROR(Report(ahead, options, waits));
     }
     const auto is_asked = [&, looked = looked_] { return tickets_.look() != looked; };
     TFOS_ASSIGN_OR_RETURN(
@@ -181,27 +108,28 @@ Result<SynchronousBatches::Step> SynchronousBatches::AwaitStep(const BatchOption
         Await(
             ahead.epoch, [&](const StepGrant& known) { return enough(known) || is_asked(); },
             wait));
-    if (!enough(grant) && is_asked()) {
+    if (!enough(grant)) {
+      // Nothing is granted to a node that wants no more rows.
+      if (reader_.terminated()) return Step{.ahead = ahead, .grant = grant, .stops = true};
       looked_ = tickets_.look();
       TFOS_ASSIGN_OR_RETURN(ahead, reader_.LookAhead(options, kBatchesAhead, wait));
       continue;
     }
-    // What is left of the epoch stays unread.
-    if (grant.stopped() && grant.granted <= made_) {
-      return Step{.ahead = ahead, .grant = grant, .stops = true};
-    }
-    if (grant.final && !passed_on_) {
+    Move move = steps_.Next(grant, ahead, options);
+    if (move == Move::kPassOn) {
       TFOS_RETURN_IF_ERROR(reader_.LookToEnd(options, wait).status());
       TFOS_RETURN_IF_ERROR(PassOn(grant, wait));
       TFOS_ASSIGN_OR_RETURN(ahead, reader_.LookToEnd(options, wait));
+      move = steps_.Next(grant, ahead, options);
     }
-    // No earlier: the node that passes rows on may be in a step that this one can make, and come to
-    // it afterwards.
-    if (grant.final && !taken_over_ && ahead.rows < options.rows) {
+    if (move == Move::kTakeOver) {
       TFOS_RETURN_IF_ERROR(TakeOver(grant.epoch, options, wait));
       TFOS_ASSIGN_OR_RETURN(ahead, reader_.LookToEnd(options, wait));
+      move = steps_.Next(grant, ahead, options);
     }
-    if (grant.granted > made_ || grant.final) return Step{.ahead = ahead, .grant = grant};
+    if (move != Move::kLookToEnd) {
+      return Step{.ahead = ahead, .grant = grant, .stops = move == Move::kStop};
+    }
     TFOS_ASSIGN_OR_RETURN(ahead, reader_.LookToEnd(options, wait));
   }
 }
@@ -213,7 +141,7 @@ Status SynchronousBatches::AwaitRows(const BatchOptions& options, const Wait& wa
                           reader_.LookNow(options, kBatchesAhead, wait));
     if (now.rows >= options.rows || now.epoch_over || now.feed_over) return {};
     NoteEpoch(now.epoch);
-    TFOS_RETURN_IF_ERROR(tickets_.Report(ReportOf(now, options, true)));
+    TFOS_RETURN_IF_ERROR(Report(now, options, true));
     // The coordinator may ask meanwhile whether that is still so.
     const Wait a_while{.deadline = Deadline::After(kCheckInterval).Min(wait.deadline),
                        .check = wait.check};
@@ -226,19 +154,12 @@ void SynchronousBatches::NoteEpoch(std::uint32_t epoch) {
   if (std::exchange(epoch_, epoch) != epoch) BeginEpoch();
 }
 
-StepReport SynchronousBatches::ReportOf(const BatchReader::Ahead& ahead,
-                                        const BatchOptions& options, bool waits) const {
-  return {.queue = queue_,
-          .epoch = ahead.epoch,
-          .full_batches = made_ + ahead.rows / options.rows,
-          .ended = ahead.epoch_over,
-          .batches = made_ + (ahead.rows + options.rows - 1) / options.rows,
-          .rows = rows_made_ + ahead.rows,
-          .passable_rows = ahead.until_read ? 0 : ahead.passable_rows,
-          .batch_rows = options.rows,
-          .made = made_,
-          .waits = waits,
-          .looked = looked_};
+Status SynchronousBatches::Report(const BatchReader::Ahead& ahead, const BatchOptions& options,
+                                  bool waits) {
+  StepReport report = steps_.ReportOf(ahead, options);
+  report.waits = waits;
+  report.looked = looked_;
+  return tickets_.Report(report);
 }
 
 Status SynchronousBatches::PassOn(StepGrant grant, const Wait& wait) {
@@ -258,32 +179,29 @@ Status SynchronousBatches::PassOn(StepGrant grant, const Wait& wait) {
     TFOS_ASSIGN_OR_RETURN(grant, Await(
                                      grant.epoch, [](const StepGrant&) { return true; }, wait));
   }
-  passed_on_ = true;
+  steps_.EndPassing();
   return {};
 }
 
 Status SynchronousBatches::PassRest(const StepGrant& grant, const Wait& wait) {
-  const std::uint32_t self = reader_.node_id();
   const StepDesk::Passer passer = tickets_.passer();
   if (!passer) return {};
   const auto check = [&] {
     if (reader_.terminated()) return Status(ErrorKind::kReconnect, "the feed is over here");
     return wait.check ? wait.check() : Status::Ok();
   };
-  for (const RowPass& pass : grant.passes) {
-    if (pass.from != self) continue;
-    std::uint64_t& rows_there = rows_there_[pass.to.node_id];
-    if (rows_there >= pass.rows) continue;
+  EpochSteps& steps = steps_;
+  while (const std::optional<RowPass> pass = steps.RestToPass(grant)) {
     std::uint64_t pieces = pieces_passed_on_;
     const auto bring = [&](std::span<const std::byte> chunk, const ItemRange& rows) -> Status {
       TFOS_RETURN_IF_ERROR(passer(
-          grant, pass, {.chunk = chunk, .rows = rows, .number = pieces + 1, .check = check}));
+          grant, *pass, {.chunk = chunk, .rows = rows, .number = pieces + 1, .check = check}));
       ++pieces;
-      rows_there += rows.items();
+      steps.OnPassed(pass->to.node_id, rows.items());
       rows_passed_on_ += rows.items();
       return {};
     };
-    const Status passed = reader_.PassOn(pass.rows - rows_there, bring, wait);
+    const Status passed = reader_.PassOn(pass->rows, bring, wait);
     pieces_passed_on_ = pieces;
     TFOS_RETURN_IF_ERROR(passed);
   }
@@ -300,24 +218,18 @@ bool SynchronousBatches::IsWorthALine() {
 
 Status SynchronousBatches::TakeOver(std::uint32_t epoch, const BatchOptions& options,
                                     const Wait& wait) {
-  const std::uint32_t self = reader_.node_id();
   for (;;) {
     // A node that leaves before it has passed its rows on is left out.
     TFOS_ASSIGN_OR_RETURN(const StepGrant now,
                           Await(
                               epoch, [](const StepGrant&) { return true; }, wait));
-    std::uint64_t expected = 0;
-    for (const RowPass& pass : now.passes) {
-      if (pass.to.node_id == self) expected += pass.rows;
-    }
     if (reader_.terminated()) break;
-    // Also what came of a node that has left since.
-    const std::uint64_t taken_over = rows_taken_over_ - taken_before_epoch_;
-    const bool enough = taken_over >= expected;
+    const std::uint64_t rest = steps_.RestToTakeOver(now);
+    const bool enough = rest == 0;
     if (!enough && IsWorthALine()) {
       LogWarning(
           "feed: waiting for {} rows of epoch {} of '{}' that other nodes pass on to this one",
-          expected - taken_over, epoch, queue_);
+          rest, epoch, queue_);
     }
     const auto patience = enough ? Clock::Duration::zero() : Clock::Duration(kCheckInterval);
     const Wait a_while{.deadline = Deadline::After(patience).Min(wait.deadline),
@@ -325,6 +237,7 @@ Status SynchronousBatches::TakeOver(std::uint32_t epoch, const BatchOptions& opt
     const Result<std::uint64_t> taken = reader_.TakePassed(options, epoch, a_while);
     if (taken.ok()) {
       rows_taken_over_ += *taken;
+      steps_.OnTaken(*taken);
     } else if (taken.status().kind() != ErrorKind::kRetryLater) {
       return taken.status();
     } else if (enough) {
@@ -333,45 +246,26 @@ Status SynchronousBatches::TakeOver(std::uint32_t epoch, const BatchOptions& opt
       return taken.status();
     }
   }
-  taken_over_ = true;
+  steps_.EndTaking();
   return {};
 }
 
-Result<BatchResult> SynchronousBatches::NextOrJoin(const BatchOptions& options, const Wait& wait) {
+Result<BatchResult> SynchronousBatches::NextStep(Remainder remainder, const BatchOptions& options,
+                                                 const Wait& wait) {
   if (dropping_) return EndEpoch(wait);
   TFOS_ASSIGN_OR_RETURN(const Step step, AwaitStep(options, wait));
   if (step.stops) return BatchResult(EndOfFeed{});
-  // Less than a full batch is left only at the epoch's end, when the rows are as even as can be.
-  const std::uint64_t least = options.drop_remainder ? options.rows : 1;
-  if (step.ahead.feed_over || step.ahead.rows < least) return EndEpoch(wait);
-  TFOS_ASSIGN_OR_RETURN(Batch batch, NextBatch(step.ahead.rows, options, wait));
-  return BatchResult(std::move(batch));
-}
-
-Result<BatchResult> SynchronousBatches::NextOrDrop(const BatchOptions& options, const Wait& wait) {
-  if (dropping_) return EndEpoch(wait);
-  TFOS_ASSIGN_OR_RETURN(const Step step, AwaitStep(options, wait));
-  if (step.stops) return BatchResult(EndOfFeed{});
-  if (step.ahead.rows < options.rows || step.grant.granted <= made_) return EndEpoch(wait);
-  TFOS_ASSIGN_OR_RETURN(Batch batch, NextBatch(step.ahead.rows, options, wait));
-  return BatchResult(std::move(batch));
-}
-
-Result<BatchResult> SynchronousBatches::NextOrPad(const BatchOptions& options, const Wait& wait) {
-  if (dropping_) return EndEpoch(wait);
-  TFOS_ASSIGN_OR_RETURN(const Step step, AwaitStep(options, wait));
-  if (step.stops) return BatchResult(EndOfFeed{});
-  if (step.ahead.feed_over || (step.grant.granted <= made_ && step.grant.longest <= made_)) {
-    return EndEpoch(wait);
-  }
+  if (steps_.IsOver(remainder, step.grant, step.ahead, options)) return EndEpoch(wait);
   Batch batch;
   if (step.ahead.rows > 0) {
     TFOS_ASSIGN_OR_RETURN(batch, NextBatch(step.ahead.rows, options, wait));
   } else {
-    ++made_;
+    steps_.OnBatch(0);
   }
-  TFOS_ASSIGN_OR_RETURN(Batch padded, PadBatch(std::move(batch), options));
-  return BatchResult(std::move(padded));
+  if (remainder == Remainder::kPad) {
+    TFOS_ASSIGN_OR_RETURN(batch, PadBatch(std::move(batch), options));
+  }
+  return BatchResult(std::move(batch));
 }
 
 Result<Batch> SynchronousBatches::NextBatch(std::uint64_t ahead, const BatchOptions& options,
@@ -382,19 +276,13 @@ Result<Batch> SynchronousBatches::NextBatch(std::uint64_t ahead, const BatchOpti
   if (batch == nullptr || batch->rows < std::min(ahead, options.rows)) {
     return reader_.ReadByOthers("the rows of a step");
   }
-  ++made_;
-  rows_made_ += batch->rows;
+  steps_.OnBatch(batch->rows);
   return std::move(*batch);
 }
 
 void SynchronousBatches::BeginEpoch() {
-  made_ = 0;
-  rows_made_ = 0;
-  passed_on_ = false;
-  taken_over_ = false;
-  rows_there_.clear();
+  steps_.BeginEpoch();
   log_at_.reset();
-  taken_before_epoch_ = rows_taken_over_;
 }
 
 Result<StepGrant> SynchronousBatches::Await(std::uint32_t epoch,

@@ -5,32 +5,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "base/thread/turn.h"
 #include "base/time/wait.h"
 #include "feed/read/batch_reader.h"
+#include "feed/read/steps/epoch_steps.h"
 #include "feed/read/steps/step_desk.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {
-
-/// What becomes of the rows of an epoch that do not make as many batches on every node.
-enum class Remainder : std::uint8_t {
-  kNone,  ///< Every node makes batches of what it got, at its own speed: their number differs.
-  kJoin,  ///< Every node makes batches of what it got and of what others have passed on to it:
-          ///< their rows differ by less than a batch.
-  kDrop,  ///< Every node makes as many full batches as the one with the fewest; the rest is
-          ///< dropped.
-  kPad,  ///< Every node makes as many full batches as the one with the most; rows of zeros fill up.
-};
-
-/// By the name that programs give: join, drop or pad; none where they give none. Bad input for
-/// another. Threads: any.
-Result<Remainder> RemainderFrom(std::string_view name);
 
 /// The batches of one node for synchronous training, in which a step that some nodes begin and
 /// others have no rows for would never end.
@@ -62,24 +47,21 @@ class SynchronousBatches {
  private:
   Result<BatchResult> NextUnlessStopped(Remainder remainder, const BatchOptions& options,
                                         const Wait& wait);
-  Result<BatchResult> NextOrJoin(const BatchOptions& options, const Wait& wait)
+  Result<BatchResult> NextStep(Remainder remainder, const BatchOptions& options, const Wait& wait)
       TFOS_REQUIRES(turn_);
-  Result<BatchResult> NextOrDrop(const BatchOptions& options, const Wait& wait)
-      TFOS_REQUIRES(turn_);
-  Result<BatchResult> NextOrPad(const BatchOptions& options, const Wait& wait) TFOS_REQUIRES(turn_);
   /// What there is and what is granted, when that says what to do next.
   struct Step {
     BatchReader::Ahead ahead;
     StepGrant grant = {};
-    bool stops = false;  ///< There is none, as the feed was stopped.
+    bool stops = false;  ///< There is none, as the feed was stopped or is over.
   };
   Result<Step> AwaitStep(const BatchOptions& options, const Wait& wait) TFOS_REQUIRES(turn_);
   /// Waits for the rows of one batch or the end of the epoch, and tells the coordinator so.
   Status AwaitRows(const BatchOptions& options, const Wait& wait) TFOS_REQUIRES(turn_);
   /// Another dataset of the queue may have ended the epoch.
   void NoteEpoch(std::uint32_t epoch) TFOS_REQUIRES(turn_);
-  StepReport ReportOf(const BatchReader::Ahead& ahead, const BatchOptions& options,
-                      bool waits) const TFOS_REQUIRES(turn_);
+  Status Report(const BatchReader::Ahead& ahead, const BatchOptions& options, bool waits)
+      TFOS_REQUIRES(turn_);
   /// Passes rows on to the other nodes, as the final grant has it, and tries that again until they
   /// are there, the coordinator says that the other node has left, or the feed is over. However
   /// the tries fail: the other node waits for the rows. Goes on where it stopped when the wait has
@@ -105,23 +87,14 @@ class SynchronousBatches {
   const std::string queue_;
   Turn turn_;
   std::uint32_t epoch_ TFOS_GUARDED_BY(turn_) = 0;
-  int looked_ TFOS_GUARDED_BY(turn_) = 0;               ///< As StepReport.
-  std::uint64_t made_ TFOS_GUARDED_BY(turn_) = 0;       ///< Batches of this epoch.
-  std::uint64_t rows_made_ TFOS_GUARDED_BY(turn_) = 0;  ///< In those.
-  bool passed_on_ TFOS_GUARDED_BY(turn_) = false;       ///< What the final grant says.
-  bool taken_over_ TFOS_GUARDED_BY(turn_) = false;      ///< Likewise.
-  /// What was passed on in this epoch, by the id of the other node.
-  std::map<std::uint32_t, std::uint64_t> rows_there_ TFOS_GUARDED_BY(turn_);
+  EpochSteps steps_ TFOS_GUARDED_BY(turn_);
+  int looked_ TFOS_GUARDED_BY(turn_) = 0;                      ///< As StepReport.
   std::uint64_t pieces_passed_on_ TFOS_GUARDED_BY(turn_) = 0;  ///< Of all epochs.
   std::optional<Clock::TimePoint> log_at_ TFOS_GUARDED_BY(turn_);
-  std::uint64_t taken_before_epoch_ TFOS_GUARDED_BY(turn_) = 0;
   bool dropping_ TFOS_GUARDED_BY(turn_) = false;  ///< What is left of this epoch.
   std::atomic<std::uint64_t> rows_passed_on_ = 0;
   std::atomic<std::uint64_t> rows_taken_over_ = 0;
 };
-
-/// The batch with rows of zeros (empty strings and lists) behind its own, up to `options.rows`.
-Result<Batch> PadBatch(Batch batch, const BatchOptions& options);
 
 }  // namespace tfos::feed
 

@@ -5,9 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <future>
-#include <span>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -23,16 +21,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using namespace std::chrono_literals;
-
-TEST(RemainderTest, RemaindersHaveNames) {
-  EXPECT_EQ(RemainderFrom("none").value(), Remainder::kNone);
-  EXPECT_EQ(RemainderFrom("join").value(), Remainder::kJoin);
-  EXPECT_EQ(RemainderFrom("drop").value(), Remainder::kDrop);
-  EXPECT_EQ(RemainderFrom("pad").value(), Remainder::kPad);
-  const Status other = RemainderFrom("stretch").status();
-  EXPECT_EQ(other.kind(), ErrorKind::kBadInput);
-  EXPECT_EQ(other.message(), "remainder must be join, drop or pad, not 'stretch'");
-}
 
 TEST_F(SynchronousBatchesTest, TellsThatTheProgramHasComeToAnEpochAndNotThatItWaits) {
   const Wait turn{.deadline = Deadline::After(std::chrono::seconds(10))};
@@ -288,6 +276,25 @@ TEST_F(SynchronousBatchesTest, OneThatWaitsForRowsOrTicketsEndsWhenStopped) {
   }
 }
 
+// Another thread may say so, or the feed may fail. The coordinator then leaves the node out.
+TEST_F(SynchronousBatchesTest, OneThatWaitsForTicketsEndsWhenTheProgramWantsNoMoreRows) {
+  for (const Remainder remainder : {Remainder::kJoin, Remainder::kDrop, Remainder::kPad}) {
+    for (const bool epoch_ended : {false, true}) {
+      TestNode node(7);
+      node.Feed(0, 4);
+      if (epoch_ended) node.server().EndEpoch("input", 0);
+      const auto terminate = [&] {
+        node.server().Terminate();
+        return Status::Ok();
+      };
+      const auto next = node.batches().Next(
+          remainder, kTwoRows, {.deadline = Deadline::After(kLong), .check = terminate});
+      ASSERT_TRUE(next.ok()) << next.status().DebugString();
+      EXPECT_TRUE(std::holds_alternative<EndOfFeed>(*next));
+    }
+  }
+}
+
 // Another node may have begun each of them.
 TEST_F(SynchronousBatchesTest, OneThatIsStoppedMakesTheStepsThatWereGrantedAndNoOthers) {
   for (const Remainder remainder : {Remainder::kDrop, Remainder::kPad}) {
@@ -334,45 +341,6 @@ TEST_F(SynchronousBatchesTest, AnErrorOfTheCallerIsNoStop) {
   const auto next = node.batches().Next(Remainder::kNone, kTwoRows,
                                         {.deadline = Deadline::After(kLong), .check = interrupt});
   EXPECT_EQ(next.status().kind(), ErrorKind::kInterrupted);
-}
-
-TEST(PadBatchTest, FillsUpWithZerosAndEmptyValues) {
-  const std::vector<std::int64_t> numbers = {7};
-  const std::vector<std::int64_t> list = {1, 2, 3};
-  const std::vector<std::int64_t> boundaries = {0, 3};
-  Batch batch{.rows = 1, .columns = {}};
-  batch.columns.push_back({.data = {.bytes = std::as_bytes(std::span(numbers))}, .boundaries = {}});
-  batch.columns.push_back({.data = {.bytes = std::as_bytes(std::span(list))},
-                           .boundaries = {.bytes = std::as_bytes(std::span(boundaries))}});
-  batch.columns.push_back({.data = {}, .boundaries = {}, .strings = {"abc"}});
-  batch.columns.push_back({.data = {}, .boundaries = {}, .strings = {"d", "e"}});
-  batch.columns.push_back({.data = {},
-                           .boundaries = {.bytes = std::as_bytes(std::span(boundaries))},
-                           .strings = {"f", "g", "h"}});
-  const auto padded = PadBatch(
-      std::move(batch),
-      {.rows = 3,
-       .columns = {{.name = "x", .dtype = chunk::DType::kInt64},
-                   {.name = "y",
-                    .encoding = columns::BatchEncoding::kRagged,
-                    .dtype = chunk::DType::kInt64},
-                   {.name = "z", .encoding = columns::BatchEncoding::kStrings},
-                   {.name = "pair", .encoding = columns::BatchEncoding::kStrings, .shape = {2}},
-                   {.name = "list", .encoding = columns::BatchEncoding::kRaggedStrings}}});
-  ASSERT_TRUE(padded.ok());
-  EXPECT_EQ(padded->rows, 1u);
-  const auto numbers_of = [](const columns::HeldBytes& held) {
-    std::vector<std::int64_t> found(held.bytes.size() / 8);
-    std::memcpy(found.data(), held.bytes.data(), held.bytes.size());
-    return found;
-  };
-  EXPECT_THAT(numbers_of(padded->columns[0].data), ElementsAre(7, 0, 0));
-  EXPECT_THAT(numbers_of(padded->columns[1].boundaries), ElementsAre(0, 3, 3, 3));
-  EXPECT_THAT(numbers_of(padded->columns[1].data), ElementsAre(1, 2, 3));
-  EXPECT_THAT(padded->columns[2].strings, ElementsAre("abc", "", ""));
-  EXPECT_THAT(padded->columns[3].strings, ElementsAre("d", "e", "", "", "", ""));
-  EXPECT_THAT(padded->columns[4].strings, ElementsAre("f", "g", "h"));
-  EXPECT_THAT(numbers_of(padded->columns[4].boundaries), ElementsAre(0, 3, 3, 3));
 }
 
 }  // namespace
