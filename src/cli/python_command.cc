@@ -33,11 +33,6 @@ const PythonCommand* Find(std::string_view name) {
   return found == std::end(kCommands) ? nullptr : found;
 }
 
-/// For `tfos submit` PYSPARK_PYTHON names the Python of the executors, which this host may lack.
-std::string PythonFor(const PythonCommand& command) {
-  return command.name == "submit" ? FindOwnPython() : FindPython();
-}
-
 }  // namespace
 
 std::string PythonModuleOf(std::string_view name) {
@@ -52,8 +47,9 @@ void AddPythonCommand(CLI::App& app, std::string_view name, int& exit_code) {
   added->set_help_flag();
   added->prefix_command();
   added->callback([command, added, &exit_code] {
+    // PYSPARK_PYTHON names the Python of the executors, which this host may lack.
     exit_code =
-        BecomePython(added->get_name(), PythonFor(*command), command->module, added->remaining());
+        BecomePython(added->get_name(), FindOwnPython(), command->module, added->remaining());
   });
 }
 

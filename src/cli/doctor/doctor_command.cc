@@ -72,8 +72,8 @@ int RunDoctor(const DoctorOptions& options, std::ostream& out) {
     if (options.json) arguments.emplace_back("--json");
     return BecomePython("doctor", FindOwnPython(), "tfos.cli.doctor_cluster", arguments);
   }
+  if (options.settings) return PrintSettings(FindOwnPython(), options.json, out);
   const std::string python = FindPython();
-  if (options.settings) return PrintSettings(python, options.json, out);
   std::vector<Check> checks;
   if (options.hdfs.empty()) {
     checks = CheckHost(GetEnvironment, RunCommand);

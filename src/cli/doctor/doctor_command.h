@@ -45,7 +45,8 @@ std::string FindPython(const EnvironmentLookup& environment,
 /// The same, of this process's environment and executable.
 std::string FindPython();
 
-/// The same, whatever PYSPARK_PYTHON names.
+/// The Python that this tfos belongs to: the same, whatever PYSPARK_PYTHON names. That is for the
+/// executors, and this host may lack it.
 std::string FindOwnPython();
 
 /// The checks of `python -m tfos.cli.doctor` with `arguments`; one failed check when it could not

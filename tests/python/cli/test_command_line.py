@@ -1,5 +1,6 @@
 """What ``tfos`` itself answers, before a subcommand begins."""
 
+import os
 import subprocess
 
 import pytest
@@ -61,3 +62,25 @@ def test_bounds_are_told_as_people_write_them():
     assert wrong.returncode == 2
     assert "--interval: 9999; it must be from 0.1 to 3600 seconds" in wrong.stderr
     assert "-n,--lines LINES=100" in run("logs", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("completion", "bash"),
+        ("doctor", "--settings"),
+        ("examples", "list"),
+        ("infer", "--help"),
+        ("records", "--help"),
+        ("submit", "--help"),
+        ("tensorboard", "--help"),
+    ],
+)
+def test_commands_run_in_their_own_python_whatever_the_executors_have(words):
+    # As `tfos submit` sets it on YARN.
+    environment = {**os.environ, "PYSPARK_PYTHON": "./environment/bin/python"}
+    done = subprocess.run(
+        [executable.path(), *words], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
