@@ -117,7 +117,7 @@ class Coordinator {
             },
             [&](const StepReport& report) { return roster_.RecordSteps(node_id, report, now_); },
             [&](const GroupReady& ready) { return roster_.RecordReady(node_id, ready, now_); },
-            [&](const FeedTerminated&) { return roster_.FeedEnded(node_id, now_); },
+            [&](const FeedTerminated&) { return roster_.FeedTerminated(node_id, now_); },
             [&](const FailureMessage& failed) {
               return roster_.Fail(node_id, failed.failure, now_);
             },

@@ -59,11 +59,11 @@ Result<Addresses> Resolve(const std::string& host, std::uint16_t port, const Wai
                           Lookup lookup) {
   if (Result<Addresses> numeric = NumericAddress(host, port); numeric.ok()) return numeric;
   const auto question = std::make_shared<Question>();
-  TFOS_ASSIGN_OR_RETURN(std::thread thread,
-                        StartThread("tfos-resolve", [host, port, lookup, question] {
-                          Ask(host, port, lookup, *question);
-                        }));
-  thread.detach();
+  Result<std::thread> thread = StartThread(
+      "tfos-resolve", [host, port, lookup, question] { Ask(host, port, lookup, *question); });
+  // A caller that connects tries again: another thread may have ended by then.
+  if (!thread.ok()) return Status(ErrorKind::kRetryLater, thread.status().message());
+  thread->detach();
   MutexLock lock(question->mutex);
   while (!question->answered) {
     const Status round = question->changed.WaitRound(question->mutex, wait, "no answer");

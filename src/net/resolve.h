@@ -29,8 +29,9 @@ Result<Addresses> NumericAddress(const std::string& host, std::uint16_t port);
 /// A name server that does not answer holds getaddrinfo for a minute and more, and nothing can
 /// interrupt it. So a thread asks, and is left behind when the caller stops waiting: it ends with
 /// the answer, which it frees.
-/// Errors: reconnect when the name is not known; retry-later when there was no answer in time, or
-/// the name server could not say; what the interrupt check returned.
+/// Errors: reconnect when the name is not known; retry-later when there was no answer in time, the
+/// name server could not say, or the process may have no more threads; what the interrupt check
+/// returned.
 Result<Addresses> Resolve(const std::string& host, std::uint16_t port, const Wait& wait,
                           Lookup lookup = ::getaddrinfo);
 

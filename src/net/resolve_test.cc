@@ -10,11 +10,12 @@
 #include <string>
 
 #include "base/thread/mutex.h"
+#include "testing/no_threads.h"
 
 namespace tfos::net {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 /// A name server that answers when the test lets it.
 struct SlowServer {
@@ -73,6 +74,14 @@ TEST(ResolveTest, AHostThatTheNameServerCannotTellNowMayBeThere) {
   ASSERT_FALSE(unclear.ok());
   EXPECT_EQ(unclear.status().kind(), ErrorKind::kRetryLater);
   EXPECT_THAT(unclear.status().ToString(), HasSubstr("look up host somebody.example"));
+}
+
+TEST(ResolveTest, WithoutAThreadToSpareItIsTriedAgain) {
+  const tfos::testing::NoThreads none;
+  const Result<Addresses> unasked = Resolve("somebody.example", 80, {}, CannotSayNow);
+  ASSERT_FALSE(unasked.ok());
+  EXPECT_EQ(unasked.status().kind(), ErrorKind::kRetryLater);
+  EXPECT_THAT(unasked.status().ToString(), HasSubstr("start the thread 'tfos-resolve'"));
 }
 
 TEST(ResolveTest, ANameServerThatDoesNotAnswerHoldsNobody) {

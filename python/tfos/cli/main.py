@@ -14,4 +14,6 @@ def main() -> None:
         program = executable.path()
     except TfosError as error:
         sys.exit(str(error))
-    os.execv(program, [program, *sys.argv[1:]])
+    # It may lie where no interpreter is: pip install --user, or --target.
+    environment = {**os.environ, "TFOS_PYTHON": sys.executable}
+    os.execve(program, [program, *sys.argv[1:]], environment)

@@ -270,7 +270,7 @@ class NodeContext:
     def files(self, pattern: Paths) -> list[str]:
         """This node's share of the files that ``pattern`` (a file, a directory, a pattern, or
         several) means, balanced by bytes; paths are completed as by ``absolute_path``. Every file
-        is in the share of one chief, master or worker; other nodes have none."""
+        is in the share of one node that trains; other nodes have none."""
         from tfos.node import files as node_files
 
         patterns = [pattern] if isinstance(pattern, (str, os.PathLike)) else pattern

@@ -117,6 +117,8 @@ int BecomePython(const std::string& name, const std::string& python, const std::
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
+  // For this one alone: it may start the tfos of another environment.
+  ::unsetenv(kOwnPython);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   ::execvp(argv[0], argv.data());
@@ -142,6 +144,7 @@ std::string FindPython(const EnvironmentLookup& environment,
 std::string FindPython() { return FindPython(GetEnvironment, ThisExecutable()); }
 
 std::string FindOwnPython() {
+  if (const auto own = GetEnvironment(kOwnPython); own && !own->empty()) return *own;
   const auto nothing_set = [](const std::string&) { return std::optional<std::string>(); };
   return FindPython(nothing_set, ThisExecutable());
 }
@@ -162,6 +165,10 @@ std::vector<Check> CheckPython(const std::string& python, const CommandRunner& r
     for (const std::string& word : command) words += (words.empty() ? "" : " ") + word;
     return {{CheckLevel::kFail, "Python's checks", report.status().ToString(),
              fmt::format("run `{}` to see what holds it", words)}};
+  }
+  if (!report.ok() && report.status().kind() == ErrorKind::kNoResources) {
+    return {{CheckLevel::kFail, "Python's checks", report.status().ToString(),
+             "let this user have more processes: see `ulimit -u`, and pids.max of the container"}};
   }
   if (!report.ok()) return failed(report.status().ToString());
   auto checks = ParseChecks(LastLine(report->output));

@@ -45,8 +45,11 @@ std::string FindPython(const EnvironmentLookup& environment,
 /// The same, of this process's environment and executable.
 std::string FindPython();
 
-/// The Python that this tfos belongs to: the same, whatever PYSPARK_PYTHON names. That is for the
-/// executors, and this host may lack it.
+/// Where the console script says which Python it is installed in.
+inline constexpr char kOwnPython[] = "TFOS_PYTHON";
+
+/// The Python that this tfos belongs to: the one of the console script, else the same as above
+/// whatever PYSPARK_PYTHON names. That is for the executors, and this host may lack it.
 std::string FindOwnPython();
 
 /// The checks of `python -m tfos.cli.doctor` with `arguments`; one failed check when it could not

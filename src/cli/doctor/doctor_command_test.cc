@@ -71,6 +71,17 @@ TEST(DoctorCommandTest, NoPythonAtAllIsOneFailedCheck) {
   EXPECT_EQ(checks[0].found, "python3 is not on PATH");
 }
 
+TEST(DoctorCommandTest, WithoutAProcessToSpareNoPackageIsMissing) {
+  const auto none = [](const auto&) -> Result<CapturedRun> {
+    return Status(ErrorKind::kNoResources, "fork for python3: Resource temporarily unavailable");
+  };
+  const auto checks = CheckPython("python3", none);
+  ASSERT_EQ(checks.size(), 1u);
+  EXPECT_EQ(checks[0].level, CheckLevel::kFail);
+  EXPECT_THAT(checks[0].found, HasSubstr("fork for python3"));
+  EXPECT_THAT(checks[0].advice, HasSubstr("pids.max"));
+}
+
 TEST(DoctorCommandTest, AReportThatDoesNotComeIsNoMissingPackage) {
   const auto late = [](const auto&) -> Result<CapturedRun> {
     return Status(ErrorKind::kRetryLater, "python3 has not ended in time");

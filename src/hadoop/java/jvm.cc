@@ -143,7 +143,7 @@ Result<std::unique_ptr<Jvm>> Jvm::Start(const JvmOptions& options) {
   if (created(&machine, 1, &count) != JNI_OK || count == 0) {
     auto made = Create(create, options);
     // Without a thread to spare nothing was tried.
-    spent = !made.ok() && made.status().kind() != ErrorKind::kRetryLater;
+    spent = !made.ok() && made.status().kind() != ErrorKind::kNoResources;
     TFOS_ASSIGN_OR_RETURN(machine, std::move(made));
   }
   pthread_key_t key{};

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 
 import pytest
 
@@ -84,3 +85,19 @@ def test_commands_run_in_their_own_python_whatever_the_executors_have(words):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+def test_the_console_script_says_which_python_it_is_installed_in(tmp_path):
+    """With `pip install --target`, no interpreter lies above the executable. And that Python may
+    start the `tfos` of another environment."""
+    own = tmp_path / "own"
+    own.write_text('#!/bin/sh\necho "own $* ${TFOS_PYTHON-unset}"\n')
+    own.chmod(0o755)
+    script = "import sys; from tfos.cli.main import main; sys.executable = sys.argv.pop(1); main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, own, "records", "count", "x"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "own -m tfos.cli.records count x unset\n", done.stderr

@@ -37,7 +37,7 @@ def failure(path=uri):
 
 # Without TensorFlow, which takes longer to import than all of this.
 MENDING = """
-import os, sys
+import ctypes, os, sys
 from tfos.files.access import access_for
 access, uri = access_for(sys.argv[1])
 def failure(path=uri):
@@ -57,6 +57,14 @@ del os.environ["HADOOP_CONF_DIR"]
 os.environ["TFOS_HADOOP_JVM_MEMORY"] = "much"
 print(failure())
 del os.environ["TFOS_HADOOP_JVM_MEMORY"]
+# As where there may be no more threads: no stack is that large.
+libc, usual, huge = ctypes.CDLL(None), *(ctypes.create_string_buffer(64) for _ in range(2))
+libc.pthread_getattr_default_np(usual)
+libc.pthread_attr_init(huge)
+libc.pthread_attr_setstacksize(huge, ctypes.c_size_t(1 << 50))
+libc.pthread_setattr_default_np(huge)
+print(failure())
+libc.pthread_setattr_default_np(usual)
 os.environ["TFOS_HADOOP_PROPERTIES"] = '{"ipc.client.connect.max.retries": "0"}'
 print(access.status(uri) is not None)
 print(failure("hdfs://127.0.0.1:1/x"))
@@ -71,11 +79,12 @@ def test_what_is_missing_is_named_and_can_be_mended(hdfs):
         stdout=subprocess.PIPE,
         check=True,
     )
-    java, spark, configuration, memory, there, refused = done.stdout.splitlines()
+    java, spark, configuration, memory, thread, there, refused = done.stdout.splitlines()
     assert java.startswith("BadInputError") and "JAVA_HOME=/no/java" in java
     assert "no Hadoop client" in spark and "/no/spark/jars" in spark
     assert "HADOOP_CONF_DIR=/no/conf is not a directory" in configuration
     assert "TFOS_HADOOP_JVM_MEMORY" in memory
+    assert "start the thread 'tfos-start-java'" in thread
     assert there == "True"
     assert refused.startswith("ConnectionRefusedError") and "ConnectException" in refused
 

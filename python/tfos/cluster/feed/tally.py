@@ -68,7 +68,8 @@ class Tally:
 
     def _begin(self, course: Course) -> Course:
         with self._lock:
-            if all(one.over for one in self._courses):
+            # Nobody knows whether a stream is over, so what is shown of later calls leaves it out.
+            if all(one.over or not one.epochs for one in self._courses):
                 self._courses.clear()
             self._courses.append(course)
         return course

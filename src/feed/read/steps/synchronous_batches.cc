@@ -95,8 +95,8 @@ Result<SynchronousBatches::Step> SynchronousBatches::AwaitStep(const BatchOption
   NoteEpoch(ahead.epoch);
   for (;;) {
     if (ahead.feed_over) return Step{.ahead = ahead};
-    const auto enough = [&ahead, &steps = steps_](const StepGrant& known) {
-      return steps.IsEnough(known, ahead);
+    const auto enough = [&ahead, steps = &steps_](const StepGrant& known) {
+      return steps->IsEnough(known, ahead);
     };
     if (steps_.MayReport()) {
       const bool waits = tickets_.tells_waits() && !tickets_.Has(queue_, ahead.epoch, enough);
@@ -190,14 +190,14 @@ Status SynchronousBatches::PassRest(const StepGrant& grant, const Wait& wait) {
     if (reader_.terminated()) return Status(ErrorKind::kReconnect, "the feed is over here");
     return wait.check ? wait.check() : Status::Ok();
   };
-  EpochSteps& steps = steps_;
-  while (const std::optional<RowPass> pass = steps.RestToPass(grant)) {
+  EpochSteps* const steps = &steps_;
+  while (const std::optional<RowPass> pass = steps->RestToPass(grant)) {
     std::uint64_t pieces = pieces_passed_on_;
     const auto bring = [&](std::span<const std::byte> chunk, const ItemRange& rows) -> Status {
       TFOS_RETURN_IF_ERROR(passer(
           grant, *pass, {.chunk = chunk, .rows = rows, .number = pieces + 1, .check = check}));
       ++pieces;
-      steps.OnPassed(pass->to.node_id, rows.items());
+      steps->OnPassed(pass->to.node_id, rows.items());
       rows_passed_on_ += rows.items();
       return {};
     };

@@ -8,6 +8,7 @@ import pytest
 
 from tfos.cluster.feed.cluster_feed import ClusterFeed
 from tfos.cluster.feed.course import Course, activity_of
+from tfos.cluster.feed.tally import Tally
 from tfos.cluster.training import Training
 from tfos.feed.plan import Replay
 from tfos.settings import Settings
@@ -70,6 +71,17 @@ def test_nobody_knows_how_much_will_come_of_a_stream():
     assert activity_of(calls)["items_planned"] == 0
     assert activity_of(calls)["epoch"] == 2
     assert activity_of(calls[:1]) == activity_of([])
+
+
+def test_a_call_after_a_stream_is_shown_as_if_there_had_been_none():
+    tally = Tally(SimpleNamespace(nodes=list))
+    tally.course_of_stream()
+    for _ in range(2):
+        with tally.course_of(Training(2, Replay(), 0)) as course:
+            course.enter(0)
+            course.count(50)
+            course.enter(1)
+            assert tally.counts()["items_planned"] == 100
 
 
 class Coordinator:
