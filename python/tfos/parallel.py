@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tfos.base import gpu
+from tfos.base.quantities import whole_number
 from tfos.errors import BadInputError, TfosError
 from tfos.files import paths
 from tfos.settings import Settings
@@ -57,6 +58,7 @@ def run(
     fails the call with its traceback (TfosError), after the retries that ``spark.task.maxFailures``
     allows. ``spark`` is a SparkSession or SparkContext.
     """
+    instances = whole_number("instances", instances)
     if instances < 1:
         raise BadInputError(f"{instances} instances were asked for: at least 1 is needed")
     spark_context = spark_context_of(spark)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from numbers import Integral
 from typing import Any
@@ -59,6 +60,21 @@ def whole_number(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise BadInputError(f"{name}={value!r}: must be a whole number")
     return int(value)
+
+
+def seconds(name: str, value: Any) -> float:
+    """A time of 0 or more as seconds; a text may name another unit, such as 10min. ``name`` is the
+    argument that it came by.
+
+    Raises :class:`tfos.errors.BadInputError` for all else.
+    """
+    try:
+        number = read_number(value, "seconds", whole=False)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not number >= 0:
+        raise BadInputError(f"{name}={value!r}: must be seconds, or a text such as '10min'")
+    return number
 
 
 def is_size(text: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tfos.base import keys
 from tfos.base.programs import program_result
+from tfos.base.quantities import seconds
 from tfos.base.roles import members_of
 from tfos.cluster import notebook
 from tfos.cluster.closing import Closing
@@ -24,7 +25,7 @@ from tfos.cluster.ledger import Ledger
 from tfos.cluster.losses import ExecutorLosses
 from tfos.cluster.plan import ClusterPlan
 from tfos.cluster.progress import Progress
-from tfos.cluster.training import plan_training, sources_of_training
+from tfos.cluster.training import kind_of, plan_training, sources_of_training
 from tfos.cluster.view.addresses import Addresses
 from tfos.cluster.view.onlookers import Onlookers
 from tfos.cluster.view.report import Report
@@ -173,6 +174,7 @@ class Cluster:
         Interrupted (Ctrl-C, a notebook's stop button), it cancels its Spark job. What the nodes
         have got by then is a part of the next epoch that is fed, and is not cached.
         """
+        feed_timeout = seconds("feed_timeout", feed_timeout)
         sources = sources_of_training(data, queue, validation)
         for name in sources:
             self._check_feedable(name)
@@ -212,6 +214,7 @@ class Cluster:
         computes it, a task fails that got another number of results than rows, or one that does not
         fit the schema.
         """
+        feed_timeout = seconds("feed_timeout", feed_timeout)
         self._check_feedable(queue)
         self._show_progress.expect_inference()
         self._feed.learn_schema(data)
@@ -220,7 +223,7 @@ class Cluster:
             return self._feed.infer_frame(wanted, feed_timeout, queue, decimals)
         if not hasattr(data, "mapPartitionsWithIndex"):
             raise BadInputError(
-                f"inference takes a DataFrame or an RDD, not {type(data).__name__}; "
+                f"inference takes a DataFrame or an RDD of Spark, not {kind_of(data)}; "
                 "spark.createDataFrame makes a DataFrame of a list, sc.parallelize an RDD"
             )
         if schema is not None or keys or decimals is not None:
@@ -246,13 +249,14 @@ class Cluster:
                 "wait is for programs that read their data themselves (input mode 'tensorflow'): "
                 "these return when their feed ends, so call shutdown or leave the with block"
             )
+        limit = None if timeout is None else seconds("timeout", timeout)
         self._closing.wants_results = True
         if not self._closing.has_begun:
             with self._show_progress.waiting():
-                unfinished = self._ending.await_training(timeout)
+                unfinished = self._ending.await_training(limit)
             if unfinished:
                 raise ClusterTimeoutError(
-                    f"the programs did not return within {timeout:g} s: {'; '.join(unfinished)}"
+                    f"the programs did not return within {limit:g} s: {'; '.join(unfinished)}"
                 )
             self.shutdown()
         results = self._launcher.results()
@@ -289,12 +293,14 @@ class Cluster:
                 "streaming_context: Spark Connect has no DStreams. Call train with a DataFrame of "
                 "what has come, as often as there is more, and then shutdown without it"
             )
+        grace = seconds("service_grace", service_grace)
+        limit = None if timeout is None else seconds("timeout", timeout)
 
         def wait() -> None:
             if streaming_context is not None:
                 self._ending.await_streaming(streaming_context)
             self._launcher.replace_no_more()
-            self._ending.await_programs(service_grace, timeout)
+            self._ending.await_programs(grace, limit)
 
         self._closing.shut_down(wait)
 

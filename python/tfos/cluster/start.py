@@ -10,7 +10,7 @@ from typing import Any
 
 from tfos.base import encryption
 from tfos.base.programs import program_pickle
-from tfos.base.quantities import whole_number
+from tfos.base.quantities import seconds, whole_number
 from tfos.base.roles import plan_roles, service_nodes
 from tfos.base.setting import MOST_SECONDS
 from tfos.cluster.cluster import Cluster
@@ -95,7 +95,7 @@ def run(
         tensorboard=tensorboard,
         log_dir=log_dir,
         driver_parameter_servers=driver_parameter_servers,
-        registration_timeout=registration_timeout,
+        registration_timeout=seconds("registration_timeout", registration_timeout),
         resources=resources,
         mlflow=mlflow,
     )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tfos.base.quantities import whole_number
 from tfos.errors import BadInputError
 from tfos.feed.datafeed import VALIDATION_QUEUE
 from tfos.feed.plan import Replay
@@ -49,6 +50,13 @@ def sources_of_training(data: Any, queue: str, validation: Any) -> dict[str, Any
     return sources
 
 
+def kind_of(value: Any) -> str:
+    """Its type as people name it, such as pandas.DataFrame."""
+    module = type(value).__module__.partition(".")[0]
+    name = type(value).__name__
+    return name if module == "builtins" else f"{module}.{name}"
+
+
 def plan_training(
     sources: Mapping[str, Any],
     epochs: int,
@@ -62,8 +70,11 @@ def plan_training(
 
     Raises :class:`BadInputError` for what can't be fed so.
     """
+    epochs = whole_number("epochs", epochs)
     if epochs < 1:
         raise BadInputError(f"epochs must be at least 1, not {epochs}")
+    if not isinstance(shuffle, bool):
+        shuffle = whole_number("shuffle", shuffle)
     if cache not in _CACHES:
         raise BadInputError(f"cache={cache!r} is neither 'memory' nor 'disk'")
     data, *others = sources.values()
@@ -72,7 +83,7 @@ def plan_training(
             hasattr(source, name) for name in ("foreachRDD", "mapInArrow", "getNumPartitions")
         ):
             raise BadInputError(
-                f"train takes a DataFrame, an RDD or a DStream, not {type(source).__name__}; "
+                f"train takes a DataFrame, an RDD or a DStream of Spark, not {kind_of(source)}; "
                 "spark.createDataFrame makes a DataFrame of a list, sc.parallelize an RDD"
             )
     is_stream = any(hasattr(source, "foreachRDD") for source in sources.values())
@@ -84,7 +95,7 @@ def plan_training(
         _check_alike(data, other)
     seed = 0
     if shuffle is not False:
-        given = secrets.randbits(_SEED_BITS) if shuffle is True else int(shuffle)
+        given = secrets.randbits(_SEED_BITS) if shuffle is True else shuffle
         seed = given % (1 << _SEED_BITS) or 1
     if cache and epochs > 1 and may_lose_nodes:
         return Training(epochs, Replay(), seed, cache)

@@ -195,7 +195,11 @@ def _json_value(name: str, value: Any) -> int | float | str:
         return int(value)
     if isinstance(value, int):
         return _nearest(value)
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        kind = type(value).__name__
+        raise BadInputError(f"metric {name!r}: a number or a text, not {kind}") from None
     return number if math.isfinite(number) else str(number)
 
 

@@ -45,6 +45,7 @@ print(sorted(answers) == [(n, float(n)) for n in range(1000)])
 """
 
 
+@pytest.mark.spark
 def test_rows_of_a_hive_table_reach_the_nodes(tmp_path, leftovers):
     (tmp_path / "program.py").write_text(HIVE_PROGRAM)
     done = subprocess.run(

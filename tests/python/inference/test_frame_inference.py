@@ -308,7 +308,7 @@ def test_other_arguments_that_cannot_be(spark, answering):
         answering.inference(frame.select(), schema="n int")
     with pytest.raises(BadInputError, match="are for DataFrames, and this is an RDD"):
         answering.inference(frame.rdd, schema="n int")
-    with pytest.raises(BadInputError, match="takes a DataFrame or an RDD, not list"):
+    with pytest.raises(BadInputError, match="takes a DataFrame or an RDD of Spark, not list"):
         answering.inference([1, 2], schema="n int")
     vector = sql.StructType([sql.StructField("v", VectorUDT())])
     with pytest.raises(BadInputError, match="declare array<double> and use .*array_to_vector"):

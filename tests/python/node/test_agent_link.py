@@ -162,3 +162,8 @@ def test_integers_beyond_64_bits_are_the_nearest_numbers(link, value, reported):
     link.report({"seed": value})
     assert link._native.metrics == {"seed": reported}
     assert type(link._native.metrics["seed"]) is type(reported)
+
+
+def test_what_is_no_metric_is_refused_by_its_name(link):
+    with pytest.raises(BadInputError, match="metric 'loss': a number or a text, not list"):
+        link.report({"loss": [1, 2]})

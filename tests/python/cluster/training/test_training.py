@@ -6,6 +6,7 @@ import json
 import pathlib
 import pickle
 
+import numpy as np
 import pytest
 from pyspark.sql import functions
 
@@ -230,7 +231,8 @@ def test_one_node_without_any_row_pads_when_it_knows_the_columns(spark, tmp_path
         (dict(epochs=0), "epochs"),
         (dict(cache="tape"), "'tape'"),
         (dict(cache="memory", epochs=65_538), "65,537 epochs at most, not 65,538"),
-        (dict(validation=[1]), "a DataFrame, an RDD or a DStream, not list"),
+        (dict(validation=[1]), "a DataFrame, an RDD or a DStream of Spark, not list"),
+        (dict(validation=np.zeros(3)), "a DStream of Spark, not numpy.ndarray"),
     ],
 )
 def test_arguments_that_cannot_be(spark, how, message):
