@@ -24,7 +24,7 @@ def context():
     """A NodeContext of the only node, as far as files go."""
     made = NodeContext.__new__(NodeContext)
     made.default_fs, made.working_dir, made.node_id = "file://", "/", 0
-    made._bootstrap = {"nodes": [{"node_id": 0, "job_name": "worker"}]}
+    made._bootstrap = {"nodes": [{"node_id": 0, "job_name": "worker", "rank": 0}]}
     return made
 
 
