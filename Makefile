@@ -35,9 +35,9 @@ PYTHONS ?=
 export JOBS
 
 help: ## Show this help.
-	@echo "make demo [MNIST=DIR] Train and infer on a two-node cluster of this machine (digits, or MNIST's .gz files in DIR)."
-	@echo "make demo WHEEL=FILE  The same with a wheel that is there: nothing is compiled, and .venv-demo gets what it needs."
-	@awk -F ': ## ' '/^[a-z-]+: ## / { printf "make %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "make demo [MNIST=DIR]   Train and infer on a two-node cluster of this machine (digits, or MNIST's .gz files in DIR)."
+	@echo "make demo WHEEL=FILE    The same with an existing wheel: nothing is compiled, and .venv-demo gets what it needs."
+	@awk -F ': ## ' '/^[a-z-]+: ## / { printf "make %-19s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 define CHECK_MNIST
 	@if [ -n "$(MNIST)" ] && ! ls "$(MNIST)"/*-images-idx3-ubyte.gz >/dev/null 2>&1; then \
@@ -47,8 +47,8 @@ endef
 DEMO = tools/spark_cluster.py -- $(1)/bin/python examples/mnist_spark.py --master {master} --mnist "$(MNIST)"
 
 # What to do after the demo.
-NEXT = @echo "The model is in the folder after 'Exported the model to'. Use the environment:  . $(1)/bin/activate"; \
-	  echo "Next: write a program of your own with docs/tutorial/laptop.md"
+NEXT = @echo "The line 'Exported the model to' above names the model's folder. Use the environment:  . $(1)/bin/activate"; \
+	  echo "Next: write your own program, as docs/tutorial/laptop.md shows"
 
 ifeq ($(WHEEL),)
 demo:

@@ -1,8 +1,8 @@
 """Checks the English of pages, comments, docstrings and messages by tools/checks/prose.toml.
 
-    python tools/checks/prose.py          # pages must be clean, comments no worse than the limit
-    python tools/checks/prose.py FILE...  # only these, pages or sources, every finding shown
-    python tools/checks/prose.py --code   # every finding in sources
+    .venv/bin/python tools/checks/prose.py          # pages must be clean
+    .venv/bin/python tools/checks/prose.py FILE...  # every finding in pages or sources
+    .venv/bin/python tools/checks/prose.py --code   # every finding in all sources
 
 Exits with 1 where a page breaks a rule, or where sources have more findings than `code_findings`.
 A message is a literal of three words or more.

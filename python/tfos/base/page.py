@@ -100,11 +100,15 @@ class PageLink:
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
     """Writes a file so that nobody finds a part of it. Only this user may read a new one."""
     folder = os.path.dirname(os.path.abspath(path))
-    descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".report-")
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".report-")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        # The error names the temporary file, of which the caller knows nothing.
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None

@@ -69,7 +69,10 @@ def plan_roles(
     counts["evaluator"] = int(evaluator)
     counts["worker"] = nodes - sum(counts.values())
     if counts["worker"] < 0 or (counts["worker"] == 0 and not chief):
-        asked = ", ".join(f"{count} {job}" for job, count in counts.items() if count > 0)
+        words = {"ps": "parameter server" if counts["ps"] == 1 else "parameter servers"}
+        asked = ", ".join(
+            f"{count} {words.get(job, job)}" for job, count in counts.items() if count > 0
+        )
         raise BadInputError(
             f"nodes={nodes} is too few for {asked} and at least one node that trains"
         )

@@ -21,12 +21,12 @@ _MOST_BYTES = 1 << 50
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting: what it is called, how its text is read, what it is when nobody says.
+    """One setting: its name, how its text is read, and its value by default.
 
     Attributes:
         name: what follows ``spark.tfos.`` in its key.
         type: bool, int, float or str.
-        default: its value when nobody says.
+        default: its value if it is not set.
         unit: of a number: ``seconds``, ``bytes``, ...; else empty.
         meaning: what it does, for people.
         minimum: of a number.

@@ -12,6 +12,7 @@ import ast
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -125,9 +126,18 @@ def _chosen(names: list[str]) -> list[Path]:
             if wanted.parts and wanted in (path, path.with_suffix(""), *path.parents)
         ]
         if not fitting:
-            raise BadInputError(f"there is no example {name!r}; `tfos examples list` shows all")
+            raise BadInputError(
+                f"there is no example {name!r}; `tfos examples list` shows all{_advice(name)}"
+            )
         chosen += fitting
     return list(dict.fromkeys(chosen))
+
+
+def _advice(name: str) -> str:
+    """For a name that is meant as the folder to copy to; else ""."""
+    if not name or ("/" not in name and not Path(name).is_dir()):
+        return ""
+    return f". To copy to a folder, write --to {shlex.quote(name)}"
 
 
 def _copy(names: list[str], directory: Path) -> None:

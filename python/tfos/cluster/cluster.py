@@ -155,7 +155,9 @@ class Cluster:
             epochs: passes over the data, a Spark job each. The nodes hear when one has ended.
             feed_timeout: seconds without any progress after which feeding fails. A program may
                 pause for as long, to evaluate or to export; one that dies is noticed at once.
-            queue: the feed to fill.
+            queue: the queue to fill: ``"input"`` or ``"validation"``. Two threads may fill both at
+                once; calls for one queue take turns. The program must read both. ``ledger`` adds up
+                all queues.
             decimals: what becomes of a DataFrame's decimals: ``"float64"``, or None to refuse them.
             validation: data of the same kind and columns, fed to the queue ``validation`` after
                 each epoch: ``ctx.dataset(128, queue="validation")``. The program must read it.
@@ -203,7 +205,7 @@ class Cluster:
         Args:
             data: an RDD (its objects) or a DataFrame (Rows of NumPy values).
             feed_timeout: seconds without any progress after which a task fails.
-            queue: the feed to fill.
+            queue: the queue to fill: ``"input"`` or ``"validation"``.
             schema: of the results for a DataFrame: a ``StructType`` or as in
                 ``"label int, scores array<float>"``.
             keys: names of columns of the DataFrame, of any type, that are carried through; the
@@ -247,7 +249,8 @@ class Cluster:
         if self.input_mode != "tensorflow":
             raise BadInputError(
                 "wait is for programs that read their data themselves (input mode 'tensorflow'): "
-                "these return when their feed ends, so call shutdown or leave the with block"
+                "programs that Spark feeds return when their feed ends, so call shutdown or leave "
+                "the with block"
             )
         limit = None if timeout is None else seconds("timeout", timeout)
         self._closing.wants_results = True
@@ -333,7 +336,8 @@ class Cluster:
 
     def ledger(self) -> Ledger:
         """What happened to the rows fed so far: a :class:`tfos.Ledger`. It is complete once the
-        cluster was shut down; before that nodes report their counts with their heartbeats."""
+        cluster was shut down; before that nodes report their counts with their heartbeats. It adds
+        up all queues."""
         return self._feed.ledger()
 
     def tensorboard_url(self) -> str | None:
@@ -368,7 +372,7 @@ class Cluster:
     @property
     def page_url(self) -> str:
         """The cluster's page for a browser, with a key that opens nothing but pages. The driver
-        prints it at the start. It is there as long as the coordinator."""
+        prints it at the start. It exists until the coordinator ends."""
         return str(self._addresses.page)
 
     @property

@@ -82,6 +82,7 @@ class Model:
 
     @property
     def tag_list(self) -> list[str]:
+        """The tags of the graph, as a list: ``["serve"]``."""
         return [tag.strip() for tag in self.tags.split(",") if tag.strip()]
 
     @property
@@ -91,6 +92,7 @@ class Model:
 
     @property
     def outputs(self) -> dict[str, str]:
+        """Name -> type, as for ``inputs``."""
         return dict(self._found.outputs)
 
     def on(

@@ -144,10 +144,13 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
         return self._copyValues(Model()).setModelDir(directory)
 
     def write(self) -> MLWriter:
+        """What saves this estimator: ``write().overwrite().save(path)`` replaces what is there.
+        ``save(path)`` is short for ``write().save(path)``."""
         return _Writer(self)
 
     @classmethod
     def read(cls) -> MLReader:
+        """What loads an estimator: ``load(path)`` is short for ``read().load(path)``."""
         return _Reader(cls)
 
     def _args(self, directory: str) -> SimpleNamespace:

@@ -99,10 +99,13 @@ class Model(pyspark.ml.Model, _InferenceParams, MLReadable, MLWritable):
         return self.isDefined(self.modelDir) and self.getModelDir() != ""
 
     def write(self) -> MLWriter:
+        """What saves this model: ``write().overwrite().save(path)`` replaces what is there.
+        ``save(path)`` is short for ``write().save(path)``."""
         return _Writer(self)
 
     @classmethod
     def read(cls) -> MLReader:
+        """What loads a model: ``load(path)`` is short for ``read().load(path)``."""
         return _Reader(cls)
 
     @classmethod

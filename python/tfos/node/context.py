@@ -55,7 +55,8 @@ class NodeContext:
         cluster_spec: dict of job name to list of ``host:port``.
         host, address, port: where other nodes reach this one.
         default_fs, working_dir: Spark's default file system and the driver's working directory.
-        gpus: the GPUs of this node; gpu_fraction: its share of a shared one, else 0.0.
+        gpus: the GPUs of this node.
+        gpu_fraction: the node's share of a GPU that nodes share, else 0.0.
         log_dir: where the program should write its summaries, or None.
         args: what the driver passed as ``args``.
     """
@@ -123,8 +124,9 @@ class NodeContext:
 
     @functools.cached_property
     def feed(self) -> DataFeed:
-        """The rows of ``cluster.train`` and ``cluster.inference``: of the default queue. A batch of
-        the latter ends with its partition, so that it can be answered."""
+        """The rows of ``cluster.train`` and ``cluster.inference``, from the queue ``"input"``. A
+        batch of the latter ends with its partition, so that it can be answered. For the other
+        queue, use ``data_feed(queue="validation")``."""
         return self.data_feed()
 
     def data_feed(
@@ -141,7 +143,8 @@ class NodeContext:
 
         Args:
             train: whether a batch crosses the end of an inference partition.
-            queue: that rows come from; results always go back to their partition.
+            queue: that rows come from: ``"input"`` or ``"validation"``. Results always go back to
+                their partition.
             input_mapping: column to tensor name: batches become ``{tensor: NumPy array}``. Where
                 rows have names (those of a DataFrame, Rows and dicts) a column is the field of its
                 name; else field i of a row is column i in sorted order.
@@ -304,7 +307,7 @@ class NodeContext:
             batch_size: rows of a batch.
             record_type: "Example" or "SequenceExample".
             compression: "none", "gzip", "zlib"; None takes it from the files' names.
-            mode: what becomes of bad records, "failfast" or "dropmalformed".
+            mode: how bad records are handled, "failfast" or "dropmalformed".
             drop_remainder: leave out the last batch if it is not full.
         """
         from tfos.node import files as node_files

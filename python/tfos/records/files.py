@@ -43,7 +43,7 @@ class Reader:
         schema: a ``pyarrow.Schema``; inferred from the file's first records where None.
         record_type: "Example" or "SequenceExample".
         compression: "", "GZIP" or "ZLIB".
-        mode: what becomes of bad records: "failfast", "dropmalformed", "permissive".
+        mode: how bad records are handled: "failfast", "dropmalformed", "permissive".
         validation: which CRCs are compared: "none", "lengths", "full".
         part: of :func:`split`.
         bad_column: a column of binary, the last one, that has the bytes of each record which
@@ -161,7 +161,7 @@ class RecordStream:
     Owner and lifetime: keeps the file open until it is dropped. Threads: one at a time.
 
     Args:
-        mode: what becomes of bad records: "failfast" raises, "dropmalformed" leaves them out,
+        mode: how bad records are handled: "failfast" raises, "dropmalformed" leaves them out,
             "permissive" gives None for each.
     """
 

@@ -153,7 +153,7 @@ void AddClusterChoice(CLI::App& command, const std::shared_ptr<ClusterChoice>& c
   command
       .add_option(as_argument ? "CLUSTER" : "--cluster", choice->name,
                   "Name of the application, or how the cluster's id begins; needed where "
-                  "several of yours run on this host")
+                  "several of your clusters run here")
       ->type_name(as_argument ? "" : "CLUSTER");
   command.add_flag("--link", choice->link,
                    "Ask for the link of a cluster, or read it from standard input, instead of "
@@ -181,18 +181,18 @@ Result<ClusterAccess> ClusterAccess::Choose(const control::FoundClusters& found,
   }
   if (all.empty()) {
     return Status(ErrorKind::kUnsupported,
-                  "no cluster of yours runs on this host. Run this on the driver's host, as the "
+                  "none of your clusters runs on this host. Run this on the driver's host, as the "
                   "driver's user, or use --link" +
                       Remarks(found));
   }
   if (fitting.empty()) {
     return Status(ErrorKind::kBadInput,
-                  fmt::format("no cluster of yours on this host is called '{}'. There are:{}", name,
-                              ListOf(all)));
+                  fmt::format("none of your clusters on this host is called '{}'. There are:{}",
+                              name, ListOf(all)));
   }
   if (fitting.size() > 1) {
     return Status(ErrorKind::kBadInput,
-                  fmt::format("{} clusters of yours run on this host. Say which one by how its id "
+                  fmt::format("{} of your clusters run on this host. Say which one by how its id "
                               "begins, or by its application's name:{}",
                               fitting.size(), ListOf(fitting)));
   }

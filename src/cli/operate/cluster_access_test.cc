@@ -51,14 +51,15 @@ TEST(ClusterAccessTest, SeveralAreListed) {
   EXPECT_THAT(all.status().ToString(),
               AllOf(HasSubstr("abc  one"), HasSubstr("abd  two"), HasSubstr("xyz  two"),
                     HasSubstr("driver process 12"), Not(HasSubstr(kKey))));
-  EXPECT_THAT(ClusterAccess::Choose(found, "two").status().ToString(), HasSubstr("2 clusters"));
+  EXPECT_THAT(ClusterAccess::Choose(found, "two").status().ToString(),
+              HasSubstr("2 of your clusters"));
 }
 
 TEST(ClusterAccessTest, WithoutAClusterItSaysWhatWasNotLookedAt) {
   const auto none = ClusterAccess::Choose({.refused = {"/tmp/x is a link"}, .dead = {"abc"}}, "");
   EXPECT_EQ(ExitCodeOf(none.status()), kFailed);
   EXPECT_THAT(none.status().ToString(),
-              AllOf(HasSubstr("no cluster of yours"), HasSubstr("/tmp/x is a link"),
+              AllOf(HasSubstr("none of your clusters"), HasSubstr("/tmp/x is a link"),
                     HasSubstr("the coordinator of abc was killed")));
 }
 

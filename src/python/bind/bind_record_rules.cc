@@ -21,7 +21,7 @@ void BindRecordRules(nb::module_& module) {
   module.def(
       "record_mode_named",
       [](const std::string& option) { return FileValueOrThrow(records::ModeNamed(option)); },
-      nb::arg("option"), "The name of what becomes of bad records, whatever its case.");
+      nb::arg("option"), "How bad records are handled, as an option names it, whatever its case.");
   module.def(
       "record_flag",
       [](const std::string& name, const std::string& value) {

@@ -19,7 +19,7 @@ namespace tfos::records {
 Result<RecordType> RecordTypeNamed(std::string_view name);
 std::string_view RecordTypeName(RecordType type);
 
-/// What becomes of bad records: "failfast", "dropmalformed" or "permissive", whatever the case.
+/// How bad records are handled: "failfast", "dropmalformed" or "permissive", whatever the case.
 Result<std::string> ModeNamed(std::string_view option);
 
 /// The value of the option `name`: "true" or "false", whatever the case.

@@ -53,14 +53,20 @@ def test_another_answer_is_told():
         server.server_close()
 
 
+@pytest.mark.parametrize("name", ["missing/report.html", "folder"])
+def test_a_file_that_cannot_be_written_is_named(tmp_path, name):
+    (tmp_path / "folder").mkdir()
+    file = tmp_path / name
+    with pytest.raises(OSError) as caught:
+        write_whole(file, b"new")
+    assert caught.value.filename == str(file) and str(file) in str(caught.value)
+    assert ".report-" not in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"], "nothing is left"
+
+
 def test_a_file_is_replaced_as_a_whole(tmp_path):
     file = tmp_path / "report.html"
     file.write_bytes(b"old")
     write_whole(file, b"new")
     assert file.read_bytes() == b"new"
-    with pytest.raises(OSError):
-        write_whole(tmp_path / "none" / "report.html", b"new")
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(OSError):
-        write_whole(tmp_path / "folder", b"new")
-    assert {path.name for path in tmp_path.iterdir()} == {"report.html", "folder"}
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

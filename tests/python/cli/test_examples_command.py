@@ -77,6 +77,25 @@ def test_what_is_no_example_is_a_wrong_command_line(tmp_path, name):
     assert files_below(tmp_path) == set()
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("there", "--to there\n"),
+        ("to/be/made", "--to to/be/made\n"),
+        ("./my own", "--to './my own'\n"),
+    ],
+)
+def test_a_folder_in_place_of_a_name_leads_to_the_option(tmp_path, name, words):
+    (tmp_path / "there").mkdir()
+    done = run("copy", name, folder=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"To copy to a folder, write {words}")
+
+
+def test_a_name_alone_is_not_taken_for_a_folder(tmp_path):
+    assert "--to" not in run("copy", "frob", folder=tmp_path).stderr
+
+
 def test_the_list_says_what_each_shows(tmp_path):
     shown = run("list", folder=tmp_path).stdout
     lines = dict(line.split(maxsplit=1) for line in shown.splitlines())

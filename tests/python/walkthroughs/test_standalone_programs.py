@@ -170,7 +170,7 @@ def test_relative_paths_on_hdfs_with_two_cores_a_task(hdfs, tmp_path, leftovers)
 @pytest.mark.long
 @pytest.mark.timeout(2 * BOUND_SECONDS)
 def test_a_single_node_needs_no_parameter_server(tmp_path, leftovers):
-    """The default of --cluster_size where nobody says a number."""
+    """The default of --cluster_size."""
     arguments = ["--master", "local-cluster[1,1,1024]", "--py-files", FILES]
     submit(
         tmp_path,

@@ -42,7 +42,7 @@ def test_the_only_cluster_is_found(folder):
     assert not list(folder.iterdir()), "the coordinator takes its file along"
     none = tfos("status")
     assert none.returncode == FAILED
-    assert "no cluster of yours runs on this host" in none.stderr
+    assert "none of your clusters runs on this host" in none.stderr
 
 
 @pytest.mark.parametrize("command", ["status", "top", "report", "stop"])
@@ -50,7 +50,7 @@ def test_several_clusters_are_listed(command):
     with SimulatedCluster(1) as one, SimulatedCluster(1) as two:
         listed = tfos(command)
         assert listed.returncode == USAGE
-        assert "2 clusters of yours run on this host" in listed.stderr
+        assert "2 of your clusters run on this host" in listed.stderr
         assert one.cluster_id in listed.stderr and two.cluster_id in listed.stderr
         wrong = tfos(command, "another")
         assert wrong.returncode == USAGE and "is called 'another'" in wrong.stderr

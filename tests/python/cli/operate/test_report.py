@@ -20,7 +20,7 @@ def test_the_page_of_the_only_cluster_is_written(tmp_path):
         assert nowhere.returncode == USAGE
         assert f"can't write {tmp_path}/none/run.html: No such file" in nowhere.stderr
     ended = tfos("report", "-o", str(file))
-    assert ended.returncode == FAILED and "no cluster of yours runs on this host" in ended.stderr
+    assert ended.returncode == FAILED and "none of your clusters runs on this host" in ended.stderr
     assert file.read_text() == written, "what was there stays"
     assert {path.name for path in tmp_path.iterdir() if path.is_file()} == {"run.html"}
 

@@ -39,6 +39,7 @@ def test_pages_and_comments_keep_the_rules():
         ("Who listens on the network reads nothing.", "who + verb"),
         ("It is sent only to who has proved it.", "who + verb"),
         ("Loops of one's own pass gradients.", "of one's own"),
+        ("It runs a program of yours.", "of yours"),
         ("Its agent ended without a word.", "without a word"),
         ("Legacy Keras works as well.", "as well"),
         ("They work as ever.", "as ever"),
