@@ -15,6 +15,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     -Wno-restrict -Wno-error=stringop-overflow -Wno-error=stringop-overread -Wno-error=free-nonheap-object)
 endif()
 if(TFOS_SANITIZE)
+  # For tests that replace operator new: sanitizers have one, too, and a program has one.
+  target_compile_definitions(tfos_flags INTERFACE TFOS_SANITIZED)
   target_compile_options(tfos_flags INTERFACE -fsanitize=${TFOS_SANITIZE}
     -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(tfos_flags INTERFACE -fsanitize=${TFOS_SANITIZE})
