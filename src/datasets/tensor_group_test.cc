@@ -4,34 +4,13 @@
 
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <string>
 #include <utility>
 
 #include "collective/test_members.h"
 #include "tensorflow/tf_codes.h"
-
-namespace {
-
-/// Whether this thread gets no memory from operator new.
-thread_local bool memory_is_scarce = false;
-
-}  // namespace
-
-#ifndef TFOS_SANITIZED
-// Not inlined: GCC 12 would see free() of what another function has allocated.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  void* const memory = memory_is_scarce ? nullptr : std::malloc(size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t /*size*/) noexcept {
-  std::free(memory);
-}
-#endif
+#include "testing/scarce_memory.h"
 
 namespace tfos::datasets {
 namespace {
@@ -82,7 +61,7 @@ class TensorGroupTest : public ::testing::Test {
 
  private:
   static Outcome Take(std::int32_t code, char* message) {
-    memory_is_scarce = false;
+    tfos::testing::memory_is_scarce = false;
     Outcome outcome(code, message == nullptr ? "" : message);
     registered.free_message(message);
     return outcome;
@@ -104,10 +83,10 @@ TEST_F(TensorGroupTest, WhatCannotBeSummedUpIsNamed) {
 #ifndef TFOS_SANITIZED
 TEST_F(TensorGroupTest, WithoutMemoryACallFailsAndTheNextOneIsMade) {
   const Outcome no_memory(tensorflow::kTfResourceExhausted, "no memory");
-  memory_is_scarce = true;
+  tfos::testing::memory_is_scarce = true;
   EXPECT_EQ(AllReduce(tensorflow::kTfFloat), no_memory);
   EXPECT_EQ(AllReduce(tensorflow::kTfFloat), kDone);
-  memory_is_scarce = true;
+  tfos::testing::memory_is_scarce = true;
   EXPECT_EQ(Broadcast(), no_memory);
   EXPECT_EQ(Broadcast(), kDone);
   EXPECT_EQ(to_, from_);

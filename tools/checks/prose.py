@@ -217,9 +217,9 @@ def check(path: pathlib.Path, rules: Rules) -> list[str]:
     ]
 
 
-def named(patterns: list[str], but: Sequence[str] = ()) -> list[pathlib.Path]:
-    """The files that the patterns mean; those of `but` are left out."""
-    left_out = {path for pattern in but for path in ROOT.glob(pattern)}
+def named(patterns: list[str], excluded: Sequence[str] = ()) -> list[pathlib.Path]:
+    """The files that `patterns` match and `excluded` does not."""
+    left_out = {path for pattern in excluded for path in ROOT.glob(pattern)}
     found = {path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file()}
     return sorted(found - left_out)
 

@@ -2,32 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <optional>
 #include <thread>
 #include <vector>
 
-#ifndef TFOS_SANITIZED
-namespace {
-
-/// Whether this thread gets no memory from operator new.
-thread_local bool memory_is_scarce = false;
-
-}  // namespace
-
-// Not inlined: GCC 12 would see free() of what another function has allocated.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  void* const memory = memory_is_scarce ? nullptr : std::malloc(size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t /*size*/) noexcept {
-  std::free(memory);
-}
-#endif
+#include "testing/scarce_memory.h"
 
 namespace tfos {
 namespace {
@@ -81,9 +61,9 @@ TEST(BufferPoolTest, CountsWhatItKeepsWhereThereIsNoMemoryToDropTheOldest) {
   while (buffers.size() > 1) buffers.pop_back();
   const std::size_t kept = pool.kept_bytes();
   EXPECT_GT(kept, 7 * kEighth);
-  memory_is_scarce = true;
+  tfos::testing::memory_is_scarce = true;
   buffers.clear();
-  memory_is_scarce = false;
+  tfos::testing::memory_is_scarce = false;
   EXPECT_EQ(pool.kept_bytes(), kept);
   for (int i = 0; i < 10; ++i) buffers.push_back(pool.Allocate(kEighth));
   EXPECT_EQ(pool.kept_bytes(), 0U);

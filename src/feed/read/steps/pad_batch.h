@@ -7,7 +7,7 @@
 namespace tfos::feed {
 
 /// The batch with rows of zeros (empty strings and lists) behind its own, up to `options.rows`.
-/// Threads: any. Errors: kNoResources where there is no memory for it.
+/// Threads: any. Errors: kNoResources without memory for the batch.
 Result<Batch> PadBatch(Batch batch, const BatchOptions& options);
 
 }  // namespace tfos::feed
