@@ -10,7 +10,7 @@
 
 #include "collective/test_members.h"
 #include "tensorflow/tf_codes.h"
-#include "testing/scarce_memory.h"
+#include "testing/no_memory.h"
 
 namespace tfos::datasets {
 namespace {

@@ -3,30 +3,33 @@
 
 #include <cstddef>
 #include <cstdlib>
-#include <new>
+#include <limits>
 
-// Replaces the program's operator new, so one file of a program includes it. Sanitizers have one,
-// too, and a program has one: there, tests that make memory scarce are left out.
+// Takes the place of the C library's aligned_alloc in the test that includes this: include it in
+// one file only.
 
-namespace tfos::testing {
+namespace tfos {
 
-/// Whether this thread gets no memory from operator new. Owner: the test. Threads: each has its
-/// own.
-inline thread_local bool memory_is_scarce = false;
+/// The most bytes that this thread gets at once as an AlignedBuffer.
+inline thread_local std::size_t largest_buffer = std::numeric_limits<std::size_t>::max();
 
-}  // namespace tfos::testing
+/// Sets that limit for a scope.
+///
+/// Owner and lifetime: a local. Threads: the limit is for the one that made it.
+class ScarceMemory {
+ public:
+  explicit ScarceMemory(std::size_t largest) { largest_buffer = largest; }
+  ~ScarceMemory() { largest_buffer = std::numeric_limits<std::size_t>::max(); }
+  ScarceMemory(const ScarceMemory&) = delete;
+  ScarceMemory& operator=(const ScarceMemory&) = delete;
+};
 
-#ifndef TFOS_SANITIZED
-// Not inlined: GCC 12 would see free() of what another function has allocated.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  void* const memory = tfos::testing::memory_is_scarce ? nullptr : std::malloc(size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
+}  // namespace tfos
+
+extern "C" void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
+  void* memory = nullptr;
+  if (size > tfos::largest_buffer) return nullptr;
+  return ::posix_memalign(&memory, alignment, size) == 0 ? memory : nullptr;
 }
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t /*size*/) noexcept {
-  std::free(memory);
-}
-#endif
 
 #endif  // TFOS_TESTING_SCARCE_MEMORY_H_

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "testing/scarce_memory.h"
+#include "testing/no_memory.h"
 
 namespace tfos {
 namespace {
