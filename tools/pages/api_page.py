@@ -21,7 +21,7 @@ HEAD = """# API
 
 The public names of tfos, with their arguments and what their docstrings say. `help(tfos.run)` shows the same in Python.
 
-This page is made from python/tfos by `python tools/pages/api_page.py`.
+This page is made from python/tfos by `.venv/bin/python tools/pages/api_page.py`.
 """  # noqa: E501  (lines of the page)
 
 

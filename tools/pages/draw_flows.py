@@ -1,6 +1,6 @@
 """Draws the pictures of docs/architecture.md: one SVG for each of the four flows.
 
-    python tools/pages/draw_flows.py [--check]
+    .venv/bin/python tools/pages/draw_flows.py [--check]
 
 With --check it only compares. What is in the pictures is in flows.py.
 """

@@ -1,6 +1,6 @@
 """Draws docs/images/feed_rates.svg, the rates of feeding by kind of row, from docs/performance.md.
 
-    python tools/pages/feed_chart.py [--check]
+    .venv/bin/python tools/pages/feed_chart.py [--check]
 
 With --check it only compares. Every bar is a ratio of the table of bench/feed/dataset.py, and
 every rate beside it is one of that table, so a new measurement there needs a new figure here.

@@ -1,6 +1,6 @@
 """Draws docs/images/performance.svg, the README's chart, from the tables of docs/performance.md.
 
-    python tools/pages/performance_chart.py [--check]
+    .venv/bin/python tools/pages/performance_chart.py [--check]
 
 With --check it only compares. Every bar is a number of the page, so a new measurement there needs
 a new chart here, and no number is typed in by hand.

@@ -1,6 +1,6 @@
 """Draws docs/images/recovery.svg, the figure of a lost node, from its table in docs/performance.md.
 
-    python tools/pages/recovery_chart.py [--check]
+    .venv/bin/python tools/pages/recovery_chart.py [--check]
 
 With --check it only compares. Every bar and every range is a number of the page, so a new
 measurement there needs a new figure here, and no number is typed in by hand.

@@ -1,6 +1,6 @@
 """Writes docs/reliability.md from the marks of tests; with --check only compares.
 
-    python tools/pages/reliability_page.py [--check]
+    .venv/bin/python tools/pages/reliability_page.py [--check]
 
 The page says what happens when a process, a host or a network fails, in each phase of a cluster,
 and which test shows it. A test says which cells of the table it shows, in decorators or parameters:
@@ -40,7 +40,7 @@ What tfos does when a process, a host or a network fails, in each phase of a clu
 For each case, the page names the tests that show it, or says why there is none.
 
 This page is made from the marks of the tests and from tools/pages/reliability.toml by
-`python tools/pages/reliability_page.py`.
+`.venv/bin/python tools/pages/reliability_page.py`.
 
 """
 

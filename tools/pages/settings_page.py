@@ -16,7 +16,7 @@ Set a Spark configuration key (`--conf spark.tfos.feed.memory=134217728`), or pa
 (`feed_memory=134217728`). The keyword takes precedence. Sizes may have a unit,
 such as `256m` or `1g`; so may times, such as `500ms`, `30s` or `10min`. `tfos doctor --settings` prints keys, defaults and meanings.
 
-This page is made from python/tfos/settings.py by `python tools/pages/settings_page.py`.
+This page is made from python/tfos/settings.py by `.venv/bin/python tools/pages/settings_page.py`.
 
 | key | keyword | default | unit | meaning |
 |---|---|---|---|---|
