@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -62,11 +63,22 @@ class FakeAgent {
     bootstrap.payload_bytes = static_cast<std::int64_t>(payload.size());
     Write(SerializeMessage(bootstrap) + "\n" + payload);
   }
+  /// What came before the end of the stream, if no whole line did.
   std::string ReadLine() {
-    std::string line;
-    char c = 0;
-    while (::read(ours_.get(), &c, 1) == 1 && c != '\n') line += c;
-    return line;
+    // In blocks: a line may have megabytes, and a call for each byte takes minutes on a busy host.
+    std::array<char, 65536> block;
+    std::size_t searched = 0;
+    while (true) {
+      if (const std::size_t end = unread_.find('\n', searched); end != std::string::npos) {
+        std::string line = unread_.substr(0, end);
+        unread_.erase(0, end + 1);
+        return line;
+      }
+      searched = unread_.size();
+      const ssize_t got = ::read(ours_.get(), block.data(), block.size());
+      if (got <= 0) return std::exchange(unread_, "");
+      unread_.append(block.data(), static_cast<std::size_t>(got));
+    }
   }
   /// Until the node has sent something.
   void AwaitSome() {
@@ -89,6 +101,7 @@ class FakeAgent {
  private:
   UniqueFd ours_;
   UniqueFd theirs_;
+  std::string unread_;
 };
 
 }  // namespace tfos::control
