@@ -18,8 +18,16 @@ class DaemonError(RuntimeError):
 
 
 def end_with_parent():
-    """Runs in the child before exec: a killed harness takes its daemons with it."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    """What a child of this process runs before exec: a killed harness takes its daemons with it."""
+    parent = os.getpid()
+
+    def prepare():
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        # The parent may have died before the line above took effect.
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return prepare
 
 
 class Daemon:
@@ -42,7 +50,7 @@ class Daemon:
                 stderr=subprocess.STDOUT,
                 env=environment,
                 process_group=0,
-                preexec_fn=end_with_parent,
+                preexec_fn=end_with_parent(),
             )
 
     @property
@@ -124,7 +132,7 @@ def _raise_interrupt(_signal_number, _frame):
 
 def _run(command, environment):
     """Runs `command` to its end, also when interrupted meanwhile; returns its exit status."""
-    process = subprocess.Popen(command, env=environment, preexec_fn=end_with_parent)
+    process = subprocess.Popen(command, env=environment, preexec_fn=end_with_parent())
     try:
         return process.wait()
     except KeyboardInterrupt:

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 import spark_cluster
-from daemons import DaemonError
+from daemons import DaemonError, end_with_parent
 
 HARNESS = pathlib.Path(spark_cluster.__file__)
 BOUND_SECONDS = 120
@@ -58,6 +58,13 @@ def test_nothing_stays_when_the_harness_is_stopped(tmp_path, number):
     assert process.wait(BOUND_SECONDS) == (-number if number == signal.SIGKILL else 130)
     _, alive = psutil.wait_procs(children, timeout=BOUND_SECONDS)
     assert alive == []
+
+
+def test_a_child_that_begins_after_its_parent_has_died_ends(monkeypatch):
+    with monkeypatch.context() as dead_parent:
+        dead_parent.setattr("os.getpid", lambda: 1)
+        prepare = end_with_parent()
+    assert subprocess.run(["true"], preexec_fn=prepare).returncode == 1
 
 
 def test_the_exit_status_is_that_of_the_command(tmp_path):
