@@ -1,6 +1,6 @@
 """Writes the pictures of docs/page.md, docs/images/page_*.png, with simulated nodes and a browser.
 
-    .venv/bin/python tools/pages/page_screenshots.py [--nodes 2 20 1000] [--output FOLDER]
+.venv/bin/python tools/pages/page_screenshots.py [--nodes 2 20 1000] [--output FOLDER]
 """
 
 from __future__ import annotations

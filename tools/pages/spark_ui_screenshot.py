@@ -1,7 +1,7 @@
 """Writes docs/images/spark_ui.png: the tab "TensorFlow" of Spark's UI, after a cluster that has
 trained and one that has failed.
 
-    .venv/bin/python tools/pages/spark_ui_screenshot.py [--output FILE]
+.venv/bin/python tools/pages/spark_ui_screenshot.py [--output FILE]
 """
 
 from __future__ import annotations
