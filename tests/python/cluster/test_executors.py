@@ -16,7 +16,7 @@ import pytest
 import tfos
 from support.made_up_gpus import workers_with_gpus
 from support.programs import nodes as programs
-from support.waiting import wait_for
+from support.waiting import BOUND_SECONDS, wait_for
 from tfos.errors import BadInputError, NodeFailedError
 from tfos.spark import allocation
 
@@ -144,7 +144,8 @@ def jvm_of(cluster, number):
             words[at : at + 2] == wanted for at in range(len(words))
         )
 
-    return next(filter(is_it, psutil.process_iter()))
+    (jvm,) = filter(is_it, psutil.process_iter())
+    return jvm
 
 
 @pytest.mark.failure("executor killed", "shutdown")
@@ -157,8 +158,11 @@ def test_an_executor_that_is_killed_is_named_and_nothing_stays(
         with tfos.run(
             dynamic, program, nodes=2, args={"dir": str(tmp_path)}, input_mode=input_mode
         ) as cluster:
+            # Without these, a kill of anything else would make `shutdown` wait for ever.
+            assert executors_of(cluster) <= executors(dynamic)
             victim = jvm_of(cluster, 1)
             victim.kill()
+            victim.wait(BOUND_SECONDS)
             cluster.shutdown()
     assert f"the Spark executor (process {victim.pid}) has ended" in str(caught.value)
     wait_for(lambda: not executors(dynamic), lambda: f"the end of {executors(dynamic)}")
