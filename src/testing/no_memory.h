@@ -6,8 +6,8 @@
 #include <new>
 
 // Takes the place of operator new in the test that includes this: include it in one file of a
-// program only. A sanitizer brings an operator new of its own, so there it is left out, and a test
-// that needs it too.
+// program only. Sanitizers have an operator new of their own. There this one is left out, and so
+// are the tests that need it.
 
 namespace tfos::testing {
 

@@ -158,7 +158,7 @@ def test_an_executor_that_is_killed_is_named_and_nothing_stays(
         with tfos.run(
             dynamic, program, nodes=2, args={"dir": str(tmp_path)}, input_mode=input_mode
         ) as cluster:
-            # Without these, a kill of anything else would make `shutdown` wait for ever.
+            # If anything else were killed, `shutdown` would wait for ever.
             assert executors_of(cluster) <= executors(dynamic)
             victim = jvm_of(cluster, 1)
             victim.kill()

@@ -63,7 +63,7 @@ class FakeAgent {
     bootstrap.payload_bytes = static_cast<std::int64_t>(payload.size());
     Write(SerializeMessage(bootstrap) + "\n" + payload);
   }
-  /// What came before the end of the stream, if no whole line did.
+  /// The next line. At the end of the stream: what came after the last one.
   std::string ReadLine() {
     // In blocks: a line may have megabytes, and a call for each byte takes minutes on a busy host.
     std::array<char, 65536> block;

@@ -229,7 +229,7 @@ def test_shows_a_failure_of_a_cluster_that_ends_at_once(small):
         small.fail(1, "ValueError: no such column", "Traceback ...")
         assert small.coordinator.wait_quietly(lambda: small.coordinator.failure, BOUND_SECONDS)
         small.coordinator.close()
-        # The page was sent the end; it may take its time to show it. One that was not says `unknown`.
+        # The page has the end and may take its time to show it. Without it, it says `unknown`.
         wait_for(lambda: text_of(driver, "#state") in ("failed", "unknown"), "the page's end")
         assert text_of(driver, "#state") == "failed"
         assert "ValueError: no such column" in text_of(driver, "#failure")
