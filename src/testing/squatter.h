@@ -26,11 +26,14 @@ class Squatter {
     const UniqueFd says(ready[0]);
     UniqueFd said(ready[1]);
     const auto address = net::AbstractAddress(name);
+    const pid_t parent = ::getpid();
     child_ = ::fork();
     if (child_ == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
-      const bool listens = ::setuid(kNobody) == 0 && address.ok() &&
+      const bool is_nobody = ::setuid(kNobody) == 0;
+      // Only now: another user id takes the signal back.
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const bool listens = is_nobody && ::getppid() == parent && address.ok() &&
                            ::bind(socket, address->get(), address->size) == 0 &&
                            ::listen(socket, backlog) == 0 && ::write(said.get(), "x", 1) == 1;
       if (listens) ::pause();

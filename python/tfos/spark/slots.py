@@ -97,10 +97,18 @@ def _shortage(spark_context: Any, conf: Any, slots: int, needed: int, what: str)
             "registered: its resource manager may have no free cores or memory, or its hosts can't "
             "reach this driver"
         )
+    if spark_context.master.startswith("local"):
+        # Its size is in its URL, and nothing else changes it.
+        more = "give the master a larger size: local[CORES] or local-cluster[EXECUTORS,CORES,MB]"
+        later = ""
+    else:
+        more = (
+            "give the application more executors or cores (--num-executors, --executor-cores, "
+            "spark.cores.max)"
+        )
+        later = ". If more executors are about to register, raise spark.tfos.slots.timeout"
     return BadInputError(
         f"{needed} {what} were asked for and Spark ({spark_context.master}) has {slots} task "
         f"slot(s) (spark.executor.cores: {cores}, spark.task.cpus: {cpus}). Ask for at most "
-        f"{slots} {what}, or give the application more executors or cores (--num-executors, "
-        "--executor-cores, spark.cores.max), or lower spark.task.cpus. If more executors are about "
-        "to register, raise spark.tfos.slots.timeout"
+        f"{slots} {what}, or {more}, or lower spark.task.cpus{later}"
     )

@@ -41,6 +41,8 @@ def test_a_shortage_of_a_fixed_master_is_said_at_once_with_the_numbers():
     message = str(caught.value)
     assert "3 nodes were asked for" in message and "has 2 task slot(s)" in message
     assert "spark.executor.cores: 1" in message and "spark.task.cpus: 1" in message
+    assert "local-cluster[EXECUTORS,CORES,MB]" in message
+    assert "--num-executors" not in message and "slots.timeout" not in message
     assert sc.looks == []
 
 
@@ -65,7 +67,7 @@ def test_the_thread_that_waits_for_slots_does_not_ask_spark(monkeypatch):
 
 def test_executors_that_never_register_are_waited_for_until_the_timeout():
     sc = FakeSparkContext("yarn", slots_by_look=[1])
-    with pytest.raises(BadInputError, match="has 1 task slot"):
+    with pytest.raises(BadInputError, match="has 1 task slot.*--num-executors.*slots.timeout"):
         slots.wait_for_slots(sc, 2, timeout=0.2)
 
 

@@ -164,18 +164,19 @@ RunMeter::Share RunMeter::ShareOf(const Nodes& training, const Nodes& telling,
 
 /// By what the driver knows of the rows that it feeds.
 RunMeter::Share RunMeter::ShareFed(const Nodes& training, const Activity& activity) {
-  if (activity.items_planned <= 0 && activity.epochs > 0 && activity.epoch_fed > 0) {
-    return {Source::kTasks, (static_cast<double>(activity.epoch - 1) + activity.epoch_fed) /
-                                static_cast<double>(activity.epochs)};
+  const auto sum = [&](const char* name) { return Sum(NumbersOf(training, name)).value_or(0); };
+  const double unread = sum(KnownName("items_unread"));
+  const double begun = sum(KnownName("items_delivered")) - unread +
+                       sum(KnownName("items_replayed")) -
+                       static_cast<double>(activity.items_before);
+  if (activity.items_planned > 0) {
+    return {Source::kItems, begun / static_cast<double>(activity.items_planned)};
   }
-  if (activity.items_planned <= 0) return {};
-  double begun = -static_cast<double>(activity.items_before);
-  for (const NodeView& node : training) {
-    begun += NumberOf(*node.metrics, KnownName("items_delivered")).value_or(0) -
-             NumberOf(*node.metrics, KnownName("items_unread")).value_or(0) +
-             NumberOf(*node.metrics, KnownName("items_replayed")).value_or(0);
-  }
-  return {Source::kItems, begun / static_cast<double>(activity.items_planned)};
+  if (activity.epochs <= 0 || activity.epoch_fed <= 0) return {};
+  // Spark feeds ahead of the programs, so the share would fall once it counts items.
+  const double of_fed = begun > 0 ? begun / (begun + unread) : 0;
+  return {Source::kTasks, (static_cast<double>(activity.epoch - 1) + activity.epoch_fed * of_fed) /
+                              static_cast<double>(activity.epochs)};
 }
 
 /// The epoch that the programs are at. Spark may feed some epochs ahead of it.

@@ -94,7 +94,8 @@ TEST_F(RunMeterTest, WithoutAWordOfTheProgramTheDriversCountsSayIt) {
   metrics_[2] = {{"items_delivered", std::int64_t{100}}, {"items_replayed", std::int64_t{100}}};
   EXPECT_EQ(Look().text, "epoch 2 of 4") << "nobody knows how much an epoch is";
   activity_.epoch_fed = 0.5;
-  EXPECT_EQ(Look().text, "epoch 2 of 4, 37 %") << "Spark says how much of it was fed";
+  EXPECT_EQ(Look().text, "epoch 2 of 4, 35 %")
+      << "of the half that Spark has fed, 300 of 350 items";
   activity_.items_before = 100;
   activity_.items_planned = 400;
   EXPECT_EQ(Look().text, "epoch 2 of 4, 50 %");
@@ -114,10 +115,27 @@ TEST_F(RunMeterTest, SparkMayFeedEpochsAheadOfTheProgram) {
   EXPECT_EQ(Look().text, "epoch 2 of 5, 25 %");
 }
 
+TEST_F(RunMeterTest, TheShareDoesNotFallOnceTheItemsOfAnEpochAreKnown) {
+  activity_.epoch = 1;
+  activity_.epochs = 4;
+  activity_.epoch_fed = 0.5;
+  activity_.items_before = 100;
+  metrics_[1] = {{"items_delivered", std::int64_t{500}}, {"items_unread", std::int64_t{300}}};
+  metrics_[2] = {{"items_delivered", std::int64_t{100}}, {"items_unread", std::int64_t{50}}};
+  EXPECT_EQ(Look().text, "epoch 1 of 4, 3 %") << "of 500 items that were fed, 150 were begun";
+  activity_.epoch_fed = 1;
+  metrics_[1]["items_delivered"] = std::int64_t{1000};
+  EXPECT_DOUBLE_EQ(Look().done.value(), 650.0 / 4000);
+  activity_.epoch = 2;
+  activity_.items_planned = 4000;
+  EXPECT_DOUBLE_EQ(Look().done.value(), 650.0 / 4000);
+}
+
 TEST_F(RunMeterTest, AnotherSourceOfTheShareIsNoSpeed) {
   activity_.epoch = 1;
   activity_.epochs = 3;
   metrics_[1] = metrics_[2] = {{"progress", std::string("unknown")}};
+  metrics_[1]["items_delivered"] = std::int64_t{1};
   for (int second = 1; second <= 20; ++second) {
     activity_.epoch_fed = 0.005 * second;
     Look();
