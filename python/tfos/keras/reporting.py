@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfos.keras.callback import Callback, add_to_fit
-from tfos.keras.skipping import is_skipping
+from tfos.keras.skipping import is_skipping, take_steps_before
 
 #: Between two reports of all numbers; a heartbeat carries the latest.
 _INTERVAL_SECONDS = 0.5
@@ -171,6 +171,8 @@ class Reporting(Callback):
         self._steps = (self.params or {}).get("steps")
         epochs = (self.params or {}).get("epochs") or 0
         self._counts_epochs = epochs > 1 or (epochs == 1 and self._steps is not None)
+        # So all nodes tell of the same step.
+        self._count.add(take_steps_before(self.model))
         if self._traces:
             self._say(_FIRST_STEP)
 

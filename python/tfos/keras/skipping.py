@@ -41,3 +41,17 @@ def skip_no_more(model: Any) -> None:
     plain = getattr(getattr(model, "train_function", None), "of_keras", None)
     if plain is not None:
         model.train_function = plain
+
+
+def count_from(model: Any, steps: int) -> None:
+    """On a node that joins: the steps that others have made without it. Those that it reads past
+    are not among them."""
+    model.steps_before_of_tfos = steps
+
+
+def take_steps_before(model: Any) -> int:
+    """Those of :func:`count_from`, for the one that counts: once."""
+    steps = getattr(model, "steps_before_of_tfos", 0)
+    if steps:
+        model.steps_before_of_tfos = 0
+    return steps

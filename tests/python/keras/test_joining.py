@@ -159,7 +159,9 @@ def run(spark, tmp_path, victim=1, lives=2, nodes=(2, 3), **args):
         spark, train_together, nodes=nodes, args=arguments, input_mode="tensorflow"
     ) as cluster:
         results = cluster.wait(timeout=280)
+        steps = {node.metrics["step"] for node in cluster.status()}
     check(results, victim, lives)
+    assert steps == {results[0]["iterations"]}, "also of the one that joined"
 
 
 THREE_EXECUTORS = "local-cluster[3,1,1024]"

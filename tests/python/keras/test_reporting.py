@@ -8,6 +8,7 @@ import tf_keras
 
 import keras
 from tfos.keras import reporting
+from tfos.keras.skipping import count_from
 
 
 class Sink:
@@ -60,6 +61,18 @@ def test_fit_tells_epochs_steps_share_and_logs(package, sink):
     model.fit(*ROWS, batch_size=4, verbose=0)
     assert sink.of("step")[-1] == 9, "steps are counted on"
     assert sink.said.count("first step (tracing)") == 1, "it was traced before"
+
+
+def test_a_node_that_joins_counts_the_steps_of_the_others(package, sink):
+    class Joins(package.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            count_from(self.model, 40)
+
+    model = model_of(package)
+    model.fit(*ROWS, batch_size=4, callbacks=[Joins()], verbose=0)
+    assert (sink.of("step")[0], sink.of("step")[-1]) == (40, 43)
+    model.fit(*ROWS, batch_size=4, verbose=0)
+    assert sink.of("step")[-1] == 46, "once"
 
 
 def test_steps_that_keras_does_not_know_are_known_after_the_first_epoch(package, sink):
