@@ -1,8 +1,9 @@
-"""docs/versions.md: what was run with which versions, made of the results in build/versions."""
+"""docs/versions.md: what was run with which versions, made of the reports in found.json."""
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from combinations import Combination
 from environments import FOLDER, ROOT
 
 PAGE = ROOT / "docs" / "versions.md"
+#: The reports of all runs so far, on whatever machine: the whole matrix takes hours.
+FOUND = ROOT / "tools" / "matrix" / "found.json"
 #: {(name, with the jar, case): part of the message} of what a combination can't have.
 REFUSED = {
     ("spark-3.5.7", False, "format_tfrecord"): "needs Spark 4.0 or newer",
@@ -37,6 +40,7 @@ SLOWER: dict[tuple[str, str], str] = {}
 Report = dict[str, Any]
 #: By the file in build/versions without its suffix.
 Reports = dict[str, Report]
+_keeping = threading.Lock()
 
 
 def cases_file(combination: Combination, with_jar: bool) -> Path:
@@ -58,17 +62,14 @@ def rates_file(combination: Combination) -> Path:
 
 def found_reports() -> Reports:
     """What was found out, in this run or in an earlier one."""
-    files = [
-        file
-        for combination in combinations.ALL
-        for file in (
-            cases_file(combination, False),
-            cases_file(combination, True),
-            programs_file(combination),
-            rates_file(combination),
-        )
-    ]
-    return {file.stem: json.loads(file.read_text()) for file in files if file.exists()}
+    return json.loads(FOUND.read_text()) if FOUND.exists() else {}
+
+
+def keep(file: Path, report: Report) -> None:
+    """Enters the report that was written to a file in build/versions. Threads: any."""
+    with _keeping:
+        reports = dict(sorted((found_reports() | {file.stem: report}).items()))
+        FOUND.write_text(json.dumps(reports, indent=1) + "\n")
 
 
 def verdict(name: str, with_jar: bool, case: str, text: str | None) -> str:

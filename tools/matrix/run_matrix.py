@@ -8,7 +8,8 @@ writes docs/versions.md.
 combinations.py says which versions run together. Each gets an environment in build/versions from
 PyPI. There matrix_program.py runs the cases twice, with the jar and without. On two versions of
 Spark the tests of programs for tensorflowonspark 2.2.5 run, too. Then feed_rates.py compares how
-fast each Spark feeds. `make test-matrix` runs all of it, which takes hours and downloads 3 GB.
+fast each Spark feeds. `make test-matrix` runs all of it, which takes hours and downloads 3 GB. The
+page has the latest report of each combination, from found.json.
 
 --short: the versions of Spark that `make test` does not use, each with a few cases and
 the jar. It writes no page.
@@ -54,7 +55,9 @@ STEPS = ("cases", "programs", "rates")
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--only", default="", help="names of combinations, by commas; empty: all")
-    parser.add_argument("--cases", default="", help="cases, by commas; empty: all")
+    parser.add_argument(
+        "--cases", default="", help="cases, by commas; empty: all. Of some, no report is kept"
+    )
     parser.add_argument("--steps", default=",".join(STEPS), help="of these, by commas")
     parser.add_argument("--short", action="store_true", help="a few cases, and no page")
     parser.add_argument("--jobs", type=int, default=2, help="how many combinations at a time")
@@ -101,8 +104,11 @@ def whole(options):
 
     def run(combination):
         if "cases" in steps:
-            try_cases(combination, with_jar=False, cases=cases)
-            try_cases(combination, with_jar=True, cases=cases or WITH_JAR)
+            for with_jar in (False, True):
+                every = WITH_JAR if with_jar else ()
+                report = try_cases(combination, with_jar=with_jar, cases=cases or every)
+                if not cases:
+                    matrix_page.keep(matrix_page.cases_file(combination, with_jar), report)
         if "programs" in steps and combination in combinations.OF_OLD_PROGRAMS:
             try_old_programs(combination)
 
@@ -158,7 +164,7 @@ def try_old_programs(combination: Combination):
         "failed": failed,
     }
     print(f"{title}: {report['passed']} passed, {len(failed)} failed", flush=True)
-    results.write_text(json.dumps(report, indent=1))
+    matrix_page.keep(results, report)
 
 
 def compare_rates(combination: Combination):
@@ -171,7 +177,7 @@ def compare_rates(combination: Combination):
         environments.variables_of(combination),
     )
     report["date"] = str(datetime.date.today())
-    matrix_page.rates_file(combination).write_text(json.dumps(report, indent=1))
+    matrix_page.keep(matrix_page.rates_file(combination), report)
 
 
 def run(combination: Combination, title: str, command, results):

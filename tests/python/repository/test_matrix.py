@@ -101,6 +101,23 @@ def test_the_page_says_what_was_not_run():
     assert programs == "Spark 4.3.0"
 
 
+def test_the_committed_page_is_made_of_the_reports():
+    assert matrix_page.page(matrix_page.found_reports()) == PAGE, "make test-matrix"
+
+
+def test_a_report_is_kept_with_those_of_other_machines(tmp_path, monkeypatch):
+    monkeypatch.setattr(matrix_page, "FOUND", tmp_path / "found.json")
+    assert matrix_page.found_reports() == {}
+    spark = combinations.named("spark-3.5.7")[0]
+    for with_jar in (True, False):
+        matrix_page.keep(matrix_page.cases_file(spark, with_jar), CASES)
+    matrix_page.keep(matrix_page.rates_file(spark), RATES)
+    matrix_page.keep(matrix_page.rates_file(spark), RATES | {"date": "2026-11-24"})
+    kept = {"spark-3.5.7": CASES, "spark-3.5.7-jar": CASES}
+    kept["spark-3.5.7-rates"] = RATES | {"date": "2026-11-24"}
+    assert matrix_page.found_reports() == kept
+
+
 def test_the_committed_page_has_all_combinations_and_none_fails():
     _, missing = section(PAGE, "TensorFlow, Python and Java")
     for combination in combinations.ALL:
