@@ -150,10 +150,7 @@ def build_line(_):
 
     keras.utils.set_random_seed(7)
     model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
-    model.compile(
-        keras.optimizers.Adam(0.05),
-        keras.losses.MeanSquaredError(reduction="mean_with_sample_weight"),
-    )
+    model.compile(keras.optimizers.Adam(0.05), "mse")
     return model
 
 

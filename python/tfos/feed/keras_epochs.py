@@ -15,10 +15,11 @@ from typing import Any
 
 from tfos.base import import_hook
 
-#: The module and the class that looks out for the end of an epoch, and where it keeps the number;
-#: in Keras 3 and in legacy Keras.
+#: The module and the class that looks out for the end of an epoch, and where it keeps the number:
+#: in Keras 3, in Keras 3 before 3.7, and in legacy Keras.
 _READERS = (
     ("keras.src.trainers.epoch_iterator", "EpochIterator", "_num_batches"),
+    ("keras.src.backend.tensorflow.trainer", "TFEpochIterator", "_num_batches"),
     ("tf_keras.src.engine.data_adapter", "DataHandler", "_inferred_steps"),
 )
 
@@ -38,7 +39,9 @@ def _forget_number_of(module: str, kind: str, number: str) -> None:
 
 
 def _forget_number(reader: Any, number: str) -> None:
-    plain = reader.catch_stop_iteration
+    plain = vars(reader).get("catch_stop_iteration")
+    if plain is None:  # Another class has it, in this version of Keras.
+        return
 
     @functools.wraps(plain)
     @contextlib.contextmanager
