@@ -12,10 +12,12 @@
 namespace tfos::files {
 namespace {
 
-/// For a process without SPARK_HOME.
+/// What was said in place of environment variables.
 struct Setting {
   Mutex mutex;
   std::string spark_home TFOS_GUARDED_BY(mutex);
+  std::string shown_properties TFOS_GUARDED_BY(mutex);
+  std::string all_properties TFOS_GUARDED_BY(mutex);
 };
 
 Setting& TheSetting() {
@@ -26,11 +28,11 @@ Setting& TheSetting() {
 /// Asked when Java starts, which may be long after the client was made.
 std::optional<std::string> Environment(const std::string& name) {
   auto value = hadoop::ProcessEnvironment(name);
-  if (name == "SPARK_HOME" && value.value_or("").empty()) {
-    Setting& setting = TheSetting();
-    const MutexLock lock(setting.mutex);
-    value = setting.spark_home;
-  }
+  Setting& setting = TheSetting();
+  const MutexLock lock(setting.mutex);
+  if (name == "SPARK_HOME" && value.value_or("").empty()) return setting.spark_home;
+  const bool hides = name == "TFOS_HADOOP_PROPERTIES" && !setting.all_properties.empty();
+  if (hides && value == setting.shown_properties) return setting.all_properties;
   return value;
 }
 
@@ -51,6 +53,13 @@ void SetSparkHome(std::string spark_home) {
   Setting& setting = TheSetting();
   const MutexLock lock(setting.mutex);
   setting.spark_home = std::move(spark_home);
+}
+
+void SetHadoopProperties(std::string shown, std::string all) {
+  Setting& setting = TheSetting();
+  const MutexLock lock(setting.mutex);
+  setting.shown_properties = std::move(shown);
+  setting.all_properties = std::move(all);
 }
 
 Result<std::vector<std::string>> HadoopClassPath() {

@@ -17,6 +17,10 @@ namespace tfos::files {
 /// Says where jars are looked for without SPARK_HOME ("" for nowhere). Of no effect once Java runs.
 void SetSparkHome(std::string spark_home);
 
+/// Has the client take `all` for TFOS_HADOOP_PROPERTIES, which has to be `shown` then still: of what
+/// is left out there, processes that this one starts know nothing. Of no effect once Java runs.
+void SetHadoopProperties(std::string shown, std::string all);
+
 /// The class path that Java is going to start with, as hadoop::FindClassPath has it.
 Result<std::vector<std::string>> HadoopClassPath();
 

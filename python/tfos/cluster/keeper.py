@@ -39,6 +39,8 @@ PATH = "/v1/driver"
 FIRST_CALL_SECONDS = 60.0
 #: The most bytes of a request.
 _MOST_BYTES = 8 << 20
+#: Of a stranger's request, before it has shown the key: as the coordinator takes.
+_MOST_HEAD_BYTES = 8 << 10
 #: One that comes more costs the oldest its place.
 _MOST_STRANGERS = 64
 #: For a stranger to show a key, and for each step of what follows.
@@ -307,10 +309,35 @@ class _Server(http.server.ThreadingHTTPServer):
             connection.do_handshake()
             _Handler(number, connection, client_address, self)
         except OSError:
-            pass  # A stranger that speaks no TLS or takes too long, or a client that has gone.
+            pass  # A stranger without TLS, without end or too slow, or a client that has gone.
         finally:
             self.strangers.leave(number)
             self.shutdown_request(connection)
+
+
+class _HeadTooLongError(OSError):
+    """A stranger sends more than any client does."""
+
+
+class _Input:
+    """What a connection sends: lines up to a limit, for the head, and then a body of any length."""
+
+    def __init__(self, file: Any):
+        self._file = file
+        self._left = _MOST_HEAD_BYTES
+
+    def readline(self, size: int) -> bytes:
+        line = self._file.readline(min(size, self._left + 1))
+        self._left -= len(line)
+        if self._left < 0:
+            raise _HeadTooLongError(f"a head of more than {_MOST_HEAD_BYTES} bytes")
+        return line
+
+    def read(self, size: int) -> bytes:
+        return self._file.read(size)
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -322,6 +349,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def __init__(self, number: int, *arguments: Any):
         self._number = number
         super().__init__(*arguments)
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = _Input(self.rfile)  # type: ignore[assignment]
 
     def do_POST(self) -> None:
         if not self.server.keeper.is_allowed(self.headers.get("Authorization", "")):

@@ -274,6 +274,8 @@ def _bootstrap(
         "tfos.node.tensorboard",
         "--port",
         "PORT",
+        "--reuse_port",  # The agent holds it, so that nobody else can take it.
+        "true",
         "--host",
         "127.0.0.1",  # It asks nobody for a key; the coordinator shows it.
         "--path_prefix",

@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from typing import Any
 
+from tfos import _native
 from tfos.settings import Settings
 
 #: Environment variable with properties that go over the configuration's files, a JSON object.
 PROPERTIES_VARIABLE = "TFOS_HADOOP_PROPERTIES"
+
+#: Names of properties whose values are secret, such as ``fs.s3a.secret.key``: those that Spark
+#: hides in its own pages, and what clouds call theirs.
+_SECRET = re.compile(
+    "secret|passw|token|credential|(access|account|encryption|private)[._-]?key", re.IGNORECASE
+)
 
 #: The Spark configuration's prefix of Hadoop's own properties.
 _SPARK_PREFIX = "spark.hadoop."
@@ -60,6 +68,27 @@ def adopt(variables: Mapping[str, str]) -> None:
     """
     for name, value in variables.items():
         os.environ.setdefault(name, value)
+
+
+def hide_secrets() -> None:
+    """Takes secret properties out of the environment, which all that this process starts would
+    inherit. Hadoop's client of this process keeps them.
+
+    To be called before the client's first use. A value that is not as it should be is left to the
+    client, which says so.
+    """
+    text = os.environ.get(PROPERTIES_VARIABLE, "")
+    try:
+        given = json.loads(text)
+    except ValueError:
+        return
+    if not isinstance(given, dict):
+        return
+    shown = {name: value for name, value in given.items() if not _SECRET.search(name)}
+    if len(shown) == len(given):
+        return
+    os.environ[PROPERTIES_VARIABLE] = json.dumps(shown)
+    _native.set_hadoop_properties(os.environ[PROPERTIES_VARIABLE], text)
 
 
 def signal_chain(environment: Mapping[str, str]) -> str:

@@ -20,6 +20,7 @@ from tfos.base.programs import program_result
 from tfos.base.roles import SERVICE_JOBS
 from tfos.errors import TfosError
 from tfos.feed.datafeed import FeedSource
+from tfos.files import hadoop_settings
 from tfos.node import backends, profiling, stacks
 from tfos.node.agent_link import AgentLink
 from tfos.node.context import NodeContext, tensorflow_cluster
@@ -90,6 +91,7 @@ def _call(program: Any, context: NodeContext) -> Any:
 def _prepare(bootstrap: dict[str, Any]) -> dict[str, Any]:
     """Sets up the environment that TensorFlow, or another backend of Keras, reads before anything
     imports it."""
+    hadoop_settings.hide_secrets()
     backend = bootstrap["node"]["keras_backend"] or os.environ.get("KERAS_BACKEND", "")
     if backend:
         os.environ["KERAS_BACKEND"] = backend

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from tfos.errors import TfosError
+from tfos.files import hadoop_settings
 
 _USAGE = """\
 Run TensorBoard over a directory, here or on HDFS
@@ -32,6 +33,7 @@ def _missing(error: Exception) -> str:
 
 def main() -> None:
     """Becomes TensorBoard, with the arguments of this process."""
+    hadoop_settings.hide_secrets()
     try:
         from tensorboard import main as tensorboard
         from tensorboard import manager

@@ -3,9 +3,16 @@
 namespace tfos::cli {
 namespace {
 
+/// As TensorBoard: it shares its port, which the agent holds.
+constexpr char kServe[] =
+    "import http.server, sys\n"
+    "http.server.ThreadingHTTPServer.allow_reuse_port = True\n"
+    "http.server.test(http.server.SimpleHTTPRequestHandler, http.server.ThreadingHTTPServer,\n"
+    "                 port=int(sys.argv[1]), bind='127.0.0.1')";
+
 TEST_F(AgentCommandTest, TensorBoardOutlivesTheProgramUntilTheStop) {
   json bootstrap = Bootstrap("say('state', state='running'); hear(); say('done')");
-  bootstrap["tensorboard"] = {"python3", "-m", "http.server", "--bind", "127.0.0.1", "PORT"};
+  bootstrap["tensorboard"] = {"python3", "-c", kServe, "PORT"};
   Launch(bootstrap);
   coordinator_.StartNode(/*tensorboard=*/true);
   const json listening = coordinator_.Await([](const json& message) {
@@ -29,7 +36,7 @@ TEST_F(AgentCommandTest, TensorBoardTakesThePortOfItsEnvironment) {
   free_port.reset();
   json bootstrap = Bootstrap("say('state', state='running'); hear(); say('done')");
   bootstrap["environment"].push_back("TENSORBOARD_PORT=" + std::to_string(port));
-  bootstrap["tensorboard"] = {"python3", "-m", "http.server", "--bind", "127.0.0.1", "PORT"};
+  bootstrap["tensorboard"] = {"python3", "-c", kServe, "PORT"};
   Launch(bootstrap);
   coordinator_.StartNode(/*tensorboard=*/true);
   const json listening = coordinator_.Await([](const json& message) {

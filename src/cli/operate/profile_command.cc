@@ -9,13 +9,13 @@
 #include <string>
 #include <variant>
 
+#include "base/files/output_file.h"
 #include "base/format.h"
 #include "base/profile/stack_profile.h"
 #include "base/time/deadline.h"
 #include "cli/operate/cluster_access.h"
 #include "cli/operate/cluster_view.h"
 #include "cli/operate/operate_commands.h"
-#include "cli/operate/output_file.h"
 #include "cli/operate/profile_report.h"
 #include "cli/options/bounded_option.h"
 #include "control/messages/agent_messages.h"

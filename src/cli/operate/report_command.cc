@@ -4,10 +4,10 @@
 #include <memory>
 #include <string>
 
+#include "base/files/output_file.h"
 #include "base/format.h"
 #include "cli/operate/cluster_access.h"
 #include "cli/operate/operate_commands.h"
-#include "cli/operate/output_file.h"
 
 namespace tfos::cli {
 namespace {

@@ -195,6 +195,23 @@ def test_strangers_that_speak_slowly_have_to_go(listening):
             wait_for(partial(_is_shut_after_a_byte, stranger), "the end of a slow stranger")
 
 
+LINES = b"".join(b"X-%d: %s\r\n" % (line, b"x" * 900) for line in range(10))
+
+
+@pytest.mark.parametrize("listening", [{"connection_seconds": 3600}], indirect=True)
+@pytest.mark.parametrize(
+    "head", [f"POST {keeper.PATH} HTTP/1.1\r\n".encode() + LINES, b"POST /" + b"x" * 9000]
+)
+def test_a_stranger_that_says_too_much_has_to_go(listening, head):
+    """Its head has no end, and none is waited for."""
+    raw = socket.create_connection(("127.0.0.1", listening["keeper_port"]), BOUND_SECONDS)
+    with _tls(listening).wrap_socket(raw) as stranger:
+        with contextlib.suppress(ConnectionResetError):
+            stranger.sendall(head)
+            assert stranger.recv(1) == b""
+    assert _ask(listening, after=0)["events"]
+
+
 def test_a_stranger_that_speaks_no_tls_is_let_go(listening):
     with socket.create_connection(("127.0.0.1", listening["keeper_port"])) as stranger:
         stranger.settimeout(BOUND_SECONDS)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import os
+import pickle
 import signal
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -14,7 +18,9 @@ import tfos
 from support.programs import elastic as programs
 from support.programs.lives import begin_life, kill_after, say_it_joins, wait_for_those_who_join
 from support.two_nodes import TwoNodes
-from tfos.errors import BadInputError, NodeFailedError
+from tfos.base import training_nodes
+from tfos.errors import BadInputError, NodeFailedError, TfosError
+from tfos.keras import sharing
 
 THREE_EXECUTORS = "local-cluster[3,1,1024]"
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
@@ -281,6 +287,32 @@ def test_what_a_node_that_joins_could_not_get_is_refused_at_once():
 def test_a_commit_is_for_the_loop_in_the_block():
     with pytest.raises(BadInputError, match="is for the loop in"):
         tfos.elastic.State(step=0).commit()
+
+
+def test_what_was_changed_on_its_way_is_not_unpickled(monkeypatch, tmp_path):
+    class Attack:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "ran"),)
+
+    def share_changed_by(change):
+        monkeypatch.setattr(
+            sharing, "share", lambda variables, own, **_: own._replace(rest=change(own.rest))
+        )
+
+    group = types.SimpleNamespace(is_elastic=False, feed=None, set_in_steps=lambda is_in: None)
+    monkeypatch.setattr(tfos.collective, "group", lambda: group)
+    monkeypatch.setattr(training_nodes, "_known", None)
+    training_nodes.use([], 0, "5e" * 32, -1)
+
+    share_changed_by(lambda rest: rest)
+    with tfos.elastic.State(step=7) as state:
+        assert state.step == 7
+    seal = hashlib.sha256().digest_size
+    share_changed_by(lambda rest: rest[:seal] + pickle.dumps(Attack()))
+    with pytest.raises(TfosError, match="changed on its way"):
+        with tfos.elastic.State(step=7):
+            pass
+    assert not (tmp_path / "ran").exists()
 
 
 def test_outside_of_a_cluster_there_is_no_state():

@@ -126,6 +126,22 @@ for properties in ('{"fs.s3a.secret.key": 12345}', '{"fs.hdfs.impl": "no.such.Im
     except Exception as error:
         print(error)
 """
+HIDING = """
+import os, subprocess, sys
+from tfos.files import hadoop_settings
+from tfos.files.hadoop_client import client
+hadoop_settings.hide_secrets()
+subprocess.run(
+    [sys.executable, "-c", "import os; print(os.environ['TFOS_HADOOP_PROPERTIES'])"], check=True
+)
+for own in (None, '{"fs.hdfs.impl": "no.such.Implementation"}'):
+    if own:
+        os.environ["TFOS_HADOOP_PROPERTIES"] = own
+    try:
+        client().status(sys.argv[1])
+    except Exception as error:
+        print(error)
+"""
 WRITING = """
 import sys
 from tfos.files.hadoop_client import client
@@ -153,6 +169,36 @@ def test_properties_go_over_the_configuration(hdfs):
     # The value, which may be a secret, is not shown.
     assert "TFOS_HADOOP_PROPERTIES is not a JSON object" in refused and "12345" not in refused
     assert "no.such.Implementation" in obeyed
+
+
+def test_secret_properties_are_for_the_client_alone(hdfs):
+    # A secret that is no text is one that the client, which has it, refuses.
+    given = '{"fs.s3a.secret.key": 12345, "dfs.replication": "1"}'
+    of_child, refused, obeyed = printed(HIDING, hdfs.uri, TFOS_HADOOP_PROPERTIES=given).splitlines()
+    assert of_child == '{"dfs.replication": "1"}'
+    assert "TFOS_HADOOP_PROPERTIES is not a JSON object" in refused
+    assert "no.such.Implementation" in obeyed, "the program's own go over them"
+
+
+def test_secret_properties_are_known_by_their_names(monkeypatch):
+    secret = (
+        "fs.s3a.secret.key",
+        "fs.s3a.bucket.logs.access.key",
+        "fs.s3a.session.token",
+        "fs.s3a.encryption.key",
+        "fs.azure.account.key.logs.blob.core.windows.net",
+        "hadoop.security.keystore.java-keystore-provider.password-file",
+    )
+    others = ("fs.defaultFS", "fs.s3a.endpoint", "dfs.key.provider.uri")
+    given = dict.fromkeys((*secret, *others), "x")
+    monkeypatch.setenv(hadoop_settings.PROPERTIES_VARIABLE, json.dumps(given))
+    hadoop_settings.hide_secrets()
+    shown = json.loads(os.environ[hadoop_settings.PROPERTIES_VARIABLE])
+    assert shown == dict.fromkeys(others, "x")
+    for wrong in ("no JSON", "[1]"):
+        monkeypatch.setenv(hadoop_settings.PROPERTIES_VARIABLE, wrong)
+        hadoop_settings.hide_secrets()
+        assert os.environ[hadoop_settings.PROPERTIES_VARIABLE] == wrong, "the client says so"
 
 
 def test_hadoop_acts_as_the_user_of_the_application(hdfs):

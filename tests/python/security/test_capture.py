@@ -24,7 +24,7 @@ BOUND_SECONDS = 600
 pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.timeout(BOUND_SECONDS + 60)]
 _THEIRS = "10.213.79.2"
 _DRIVER = SCRIPTS / "captured_driver.py"
-_PURPOSES = ("join", "feed", "tensors", "parameters", "ask", "read", "scrape", "steer")
+_PURPOSES = ("join", "feed", "tensors", "parameters", "ask", "read", "scrape", "steer", "operate")
 
 
 @pytest.fixture

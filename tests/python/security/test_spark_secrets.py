@@ -15,6 +15,7 @@ from support.programs import nodes as programs
 pytestmark = pytest.mark.long
 
 SECRET = secrets.token_hex(16)
+SECRET_OF_HADOOP = secrets.token_hex(16)
 AUTHENTICATE = {"spark.authenticate": "true", "spark.authenticate.secret": SECRET}
 ENCRYPT = {"spark.network.crypto.enabled": "true"}
 
@@ -47,7 +48,8 @@ def test_nodes_get_no_secret_of_spark(secured_cluster, spark_on, tmp_path, lefto
         }
         pathlib.Path(ctx.args, str(ctx.node_id)).write_text(json.dumps(found))
 
-    spark = spark_on(secured_cluster, **AUTHENTICATE, **ENCRYPT)
+    hadoop = {"spark.hadoop.fs.s3a.secret.key": SECRET_OF_HADOOP}
+    spark = spark_on(secured_cluster, **AUTHENTICATE, **ENCRYPT, **hadoop)
     tasks = spark.sparkContext.parallelize(range(2), 2)
     (of_task, *_) = tasks.mapPartitions(environments_of).collect()
     assert of_task["_SPARK_AUTH_SECRET"] == SECRET, "Spark hands it to its executors"
@@ -62,6 +64,8 @@ def test_nodes_get_no_secret_of_spark(secured_cluster, spark_on, tmp_path, lefto
             assert "PATH" in names, process
             assert not [name for name in names if "SECRET" in name or "SPARK_SSL" in name], process
             assert SECRET not in "\n".join(environment), process
+            # The node's own is the one that it began with, before it took the secret out.
+            assert process == "node" or SECRET_OF_HADOOP not in "\n".join(environment), process
 
 
 def test_an_open_rpc_is_said_once(standalone_cluster, spark_on, leftovers, caplog):

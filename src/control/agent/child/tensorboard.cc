@@ -8,7 +8,6 @@
 
 #include "base/logging.h"
 #include "control/agent/child/tensorboard_tunnel.h"
-#include "control/host/held_port.h"
 #include "control/link/spawn.h"
 
 namespace tfos::control {
@@ -55,17 +54,12 @@ Result<std::unique_ptr<TensorBoard>> TensorBoard::Start(const asio::any_io_execu
                                                         Options options, ExecutorLog& log,
                                                         OnListening on_listening, OnEnd on_end) {
   TFOS_ASSIGN_OR_RETURN(const PortRange range, PortsOf(options));
-  std::uint16_t port = 0;
-  {
-    // Only looked for: TensorBoard doesn't share its port, so it cannot be held while it starts.
-    TFOS_ASSIGN_OR_RETURN(const HeldPort free_port, HeldPort::Bind(range));
-    port = free_port.port();
-  }
-  ReplacePort(options.argv, port);
+  TFOS_ASSIGN_OR_RETURN(HeldPort port, HeldPort::Bind(range));
+  ReplacePort(options.argv, port.port());
   SubprocessOptions process{
       .argv = options.argv, .environment = options.environment, .cwd = options.cwd};
   std::unique_ptr<TensorBoard> tensorboard(
-      new TensorBoard(executor, std::move(options), port, std::move(on_listening)));
+      new TensorBoard(executor, std::move(options), std::move(port), std::move(on_listening)));
   TFOS_ASSIGN_OR_RETURN(tensorboard->child_, SupervisedChild::Start(executor, std::move(process),
                                                                     log, std::move(on_end)));
   Spawn(executor, "wait for TensorBoard", tensorboard->AwaitListening(),
@@ -83,7 +77,7 @@ bool TensorBoard::OpenTunnel(CoordinatorDoor door, int number) {
 
 asio::awaitable<void> TensorBoard::ServeTunnel(CoordinatorDoor door, int number) {
   co_await OpenTensorBoardTunnel(executor_, std::move(door), static_cast<std::uint32_t>(number),
-                                 port_);
+                                 port_.port());
   --tunnels_;
 }
 
@@ -91,17 +85,17 @@ asio::awaitable<void> TensorBoard::AwaitListening() {
   const Deadline deadline = Deadline::After(options_.patience);
   asio::steady_timer timer(executor_);
   while (!child_->ended() && !deadline.passed()) {
-    const bool listening = co_await Accepts(executor_, port_);
+    const bool listening = co_await Accepts(executor_, port_.port());
     if (listening && !child_->ended()) {
-      on_listening_(TensorBoardProcess{.pid = child_->pid(), .port = port_});
+      on_listening_(TensorBoardProcess{.pid = child_->pid(), .port = port_.port()});
       co_return;
     }
     timer.expires_after(kProbeInterval);
     co_await timer.async_wait(kNoThrow);
   }
   if (!child_->ended()) {
-    LogWarning("TensorBoard does not listen on port {} after {} s; it is left running", port_,
-               options_.patience.count());
+    LogWarning("TensorBoard does not listen on port {} after {} s; it is left running",
+               port_.port(), options_.patience.count());
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "control/agent/child/executor_log.h"
 #include "control/agent/child/supervised_child.h"
+#include "control/host/held_port.h"
 #include "control/link/coordinator_door.h"
 #include "control/messages/parts/node_info.h"
 #include "tfos/status.h"
@@ -19,13 +20,15 @@
 namespace tfos::control {
 
 /// TensorBoard beside a node. It asks nobody for a key, so it listens on the host's loopback
-/// address alone; the coordinator shows it to people, through tunnels.
+/// address alone; the coordinator shows it to people, through tunnels. Its port is held for as long
+/// as this lives, so no other user of the host can listen in its place.
 ///
 /// Owner and lifetime: as of SupervisedChild. Threads: those of one single-threaded executor.
 class TensorBoard {
  public:
   struct Options {
-    /// Program and arguments; an argument PORT (also as in --port=PORT) becomes the port.
+    /// Program and arguments; an argument PORT (also as in --port=PORT) becomes the port, which the
+    /// program must share (SO_REUSEPORT).
     std::vector<std::string> argv;
     std::vector<std::string> environment;  ///< NAME=value
     std::string cwd;
@@ -54,11 +57,11 @@ class TensorBoard {
   void Stop(std::chrono::milliseconds grace) { child_->Stop(grace); }
 
  private:
-  TensorBoard(const boost::asio::any_io_executor& executor, Options options, std::uint16_t port,
+  TensorBoard(const boost::asio::any_io_executor& executor, Options options, HeldPort port,
               OnListening on_listening)
       : executor_(executor),
         options_(std::move(options)),
-        port_(port),
+        port_(std::move(port)),
         on_listening_(std::move(on_listening)) {}
 
   boost::asio::awaitable<void> AwaitListening();
@@ -66,7 +69,7 @@ class TensorBoard {
 
   boost::asio::any_io_executor executor_;
   Options options_;
-  std::uint16_t port_;
+  const HeldPort port_;
   OnListening on_listening_;
   std::unique_ptr<SupervisedChild> child_;
   int tunnels_ = 0;  ///< Open ones.

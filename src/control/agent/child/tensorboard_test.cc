@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <boost/asio/io_context.hpp>
+#include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "base/crypto/secret.h"
@@ -39,6 +42,25 @@ TEST(TensorBoardTest, ACoordinatorThatAsksForTunnelsWithoutEndGetsSoManyAtATime)
   EXPECT_EQ(opened, TensorBoard::kMostTunnels);
   listener->fd.Reset();  // It resets the connections.
   while (!(*tensorboard)->OpenTunnel(door, opened)) io.run_one();
+}
+
+TEST(TensorBoardTest, NobodyElseCanTakeItsPortWhileItStarts) {
+  boost::asio::io_context io(1);
+  ExecutorLog log(io.get_executor(), UniqueFd(::open("/dev/null", O_WRONLY | O_CLOEXEC)));
+  auto free_port = HeldPort::Bind({});
+  ASSERT_TRUE(free_port.ok()) << free_port.status().ToString();
+  const std::uint16_t port = free_port->port();
+  { const HeldPort given_back = std::move(*free_port); }
+  TensorBoard::Options options;
+  options.argv = {"/bin/sleep", "600"};
+  options.ports = std::to_string(port);
+  auto tensorboard = TensorBoard::Start(
+      io.get_executor(), std::move(options), log, [](TensorBoardProcess) {}, [](ExitStatus) {});
+  ASSERT_TRUE(tensorboard.ok()) << tensorboard.status().ToString();
+  EXPECT_EQ(net::ListenTcp("127.0.0.1", port, port).status().code().value(), EADDRINUSE);
+  EXPECT_FALSE(HeldPort::Bind({.first = port, .last = port}).ok());
+  tensorboard->reset();
+  EXPECT_TRUE(HeldPort::Bind({.first = port, .last = port}).ok());
 }
 
 }  // namespace

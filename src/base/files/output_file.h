@@ -1,5 +1,5 @@
-#ifndef TFOS_CLI_OPERATE_OUTPUT_FILE_H_
-#define TFOS_CLI_OPERATE_OUTPUT_FILE_H_
+#ifndef TFOS_BASE_FILES_OUTPUT_FILE_H_
+#define TFOS_BASE_FILES_OUTPUT_FILE_H_
 
 #include <string>
 #include <string_view>
@@ -7,7 +7,7 @@
 #include "base/process/unique_fd.h"
 #include "tfos/status.h"
 
-namespace tfos::cli {
+namespace tfos {
 
 /// A file that appears under its name once it is whole. One that is there is replaced. Only this
 /// user may read it.
@@ -25,13 +25,13 @@ class OutputFile {
   Status Write(std::string_view text);
 
  private:
-  explicit OutputFile(const std::string& path) : path_(path), part_(path + ".part") {}
+  explicit OutputFile(const std::string& path) : path_(path), part_(path + ".XXXXXX") {}
 
   std::string path_;
-  std::string part_;
-  UniqueFd fd_;  ///< Invalid when all is written.
+  std::string part_;  ///< Beside it, under a name of its own.
+  UniqueFd fd_;       ///< Invalid when all is written.
 };
 
-}  // namespace tfos::cli
+}  // namespace tfos
 
-#endif  // TFOS_CLI_OPERATE_OUTPUT_FILE_H_
+#endif  // TFOS_BASE_FILES_OUTPUT_FILE_H_

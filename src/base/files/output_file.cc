@@ -1,4 +1,4 @@
-#include "cli/operate/output_file.h"
+#include "base/files/output_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -7,10 +7,11 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 
 #include "base/format.h"
 
-namespace tfos::cli {
+namespace tfos {
 
 namespace {
 
@@ -25,7 +26,8 @@ Result<OutputFile> OutputFile::Open(const std::string& path) {
   if (::stat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) {
     return Status(ErrorKind::kBadInput, CanNotWrite(path) + ": it is a folder");
   }
-  file.fd_.Reset(::open(file.part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  // A new file under a name that nobody can know before: no link of another user's lies there.
+  file.fd_.Reset(::mkostemp(file.part_.data(), O_CLOEXEC));
   if (file.fd_.valid()) return file;
   return Status(ErrorKind::kBadInput, Status::FromErrno(errno, CanNotWrite(path)).ToString());
 }
@@ -48,4 +50,4 @@ Status OutputFile::Write(std::string_view text) {
   return Status::Ok();
 }
 
-}  // namespace tfos::cli
+}  // namespace tfos
