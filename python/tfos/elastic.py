@@ -17,8 +17,6 @@ of one that trains. docs/training.md is for users, docs/formats/generations.md h
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -26,11 +24,11 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from tfos import collective
-from tfos.base import training_nodes
-from tfos.errors import BadInputError, TfosError
+from tfos.errors import BadInputError
 from tfos.keras import sharing
 from tfos.keras.fit import is_distributed
 from tfos.keras.joining import lets_in
+from tfos.keras.sealing import opened, sealed
 
 
 class State:
@@ -99,7 +97,7 @@ class State:
         group = collective.group()
         # Where Spark feeds the nodes, others join between the epochs of ``fit`` only.
         self._lets_in = lets_in() and group.feed is None
-        values = pickle.loads(_opened(self._share().rest))
+        values = pickle.loads(opened(self._share().rest))
         for name in self._plain:
             super().__setattr__(name, pickle.loads(values[name]))
         for leaf in _leaves(self._parts):
@@ -129,34 +127,10 @@ class State:
         values = {name: _pickled(name, getattr(self, name)) for name in self._plain}
         return sharing.share(
             [variable for leaf in _leaves(self._parts) for variable in _variables_of(leaf)],
-            sharing.Given(rest=_sealed(pickle.dumps(values))),
+            sharing.Given(rest=sealed(pickle.dumps(values))),
             rest_names=self._plain,
             joining=joining,
         )
-
-
-def _seal_of(text: bytes) -> bytes:
-    known = training_nodes.known()
-    assert known is not None, "only nodes share a state"
-    of_states = hmac.digest(bytes.fromhex(known.key), b"tfos elastic state", hashlib.sha256)
-    return hmac.digest(of_states, text, hashlib.sha256)
-
-
-def _sealed(text: bytes) -> bytes:
-    """With what shows that a node of this cluster made it. UCX protects no bytes, and whoever
-    unpickles those of somebody else runs what that one wants."""
-    return _seal_of(text) + text
-
-
-def _opened(text: bytes) -> bytes:
-    """What was sealed. Raises TfosError if it is something else."""
-    seal, text = text[: hashlib.sha256().digest_size], text[hashlib.sha256().digest_size :]
-    if not hmac.compare_digest(seal, _seal_of(text)):
-        raise TfosError(
-            "the state that another node gave was changed on its way: the network between the "
-            "nodes is not to be trusted. Run without rdma, so that it is encrypted"
-        )
-    return text
 
 
 def _leaves(value: Any) -> Iterator[Any]:

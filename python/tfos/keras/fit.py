@@ -21,7 +21,7 @@ from tfos.keras.callback import Callback
 from tfos.keras.joining import (
     BetweenEpochs,
     Joining,
-    begin_reading,
+    begin_with,
     joining,
     state_of,
 )
@@ -61,23 +61,19 @@ def _with_ours(model: Any, callbacks: Any, list_kind: Any) -> Any:
     )
     # An epoch ends before the program's callbacks hear of it; and training begins after they have
     # loaded what they load.
-    before, after = joining(model)
     ours = (_Begin, _End, BetweenEpochs, Joining)
-    kept[:] = [
-        *before,
-        _End(model),
-        *(each for each in kept if not isinstance(each, ours)),
-        _Begin(model),
-        *after,
-    ]
+    theirs = [each for each in kept if not isinstance(each, ours)]
+    before, after = joining(model, theirs)
+    kept[:] = [*before, _End(model), *theirs, _Begin(model, theirs), *after]
     return callbacks if isinstance(callbacks, list_kind) else kept
 
 
 class _Begin(Callback):
     """All nodes begin with the weights, the optimizer and the epoch of the chief."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, callbacks: list[Any]) -> None:
         self.model = model
+        self._callbacks = callbacks
 
     def on_train_begin(self, logs: Any = None) -> None:
         model, optimizer = self.model, self.model.optimizer
@@ -92,7 +88,7 @@ class _Begin(Callback):
         shared, steps, rest = optimizer._together.share(state_of(model), epoch)
         if shared != epoch:
             model._initial_epoch = shared
-        begin_reading(rest)
+        begin_with(rest, self._callbacks)
         if comes:
             count_from(model, max(0, int(optimizer.iterations) - steps))
         if steps > 0:

@@ -3,8 +3,8 @@ there is :mod:`tfos.elastic`.
 
 A node that comes later, or in place of a lost one, runs the program from its beginning. Its first
 ``fit`` waits until those that train have ended a step and let it in. It gets weights, the
-optimizer's variables, epoch and step from one of them, reads past the batches that they have
-trained on in this epoch, and trains on with them.
+optimizer's variables, epoch and step from one of them, and what callbacks remember that decide. It
+reads past the batches that they have trained on in this epoch, and trains on with them.
 
 Where Spark feeds the nodes, it comes in before an epoch instead: it has no rows of one that has
 begun. It waits for that where it asks for its rows, which it gets as soon as it is in.
@@ -12,21 +12,24 @@ begun. It waits for that where it asks for its rows, which it gets as soon as it
 
 from __future__ import annotations
 
-import json
+import pickle
+from collections.abc import Sequence
 from typing import Any
 
 from tfos import collective
+from tfos.keras import callback_state
 from tfos.keras.callback import Callback
+from tfos.keras.sealing import opened, sealed
 
 
-def joining(model: Any) -> tuple[list[Callback], list[Callback]]:
+def joining(model: Any, callbacks: Sequence[Any]) -> tuple[list[Callback], list[Callback]]:
     """The callback that lets others in, where they may come and this is what a program runs
-    first: to be called before those of the program, or after them."""
+    first: to be called before those of the program, ``callbacks``, or after them."""
     if not lets_in():
         return [], []
     if collective.group().feed is not None:
-        return [BetweenEpochs(model)], []
-    return [], [Joining(model)]
+        return [BetweenEpochs(model, callbacks)], []
+    return [], [Joining(model, callbacks)]
 
 
 def lets_in() -> bool:
@@ -45,8 +48,9 @@ _has_begun = False
 class Joining(Callback):
     """After each step and the program's callbacks: lets in the nodes that wait to join."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, callbacks: Sequence[Any]) -> None:
         self.model = model
+        self._callbacks = callbacks
         self._epoch = 0
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -56,7 +60,11 @@ class Joining(Callback):
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         if collective.group().meet_after_step():
             self.model.optimizer._together.share(
-                state_of(self.model), self._epoch, batch + 1, joining=True
+                state_of(self.model),
+                self._epoch,
+                batch + 1,
+                rest_of(self._callbacks, None),
+                joining=True,
             )
 
     def on_train_end(self, logs: Any = None) -> None:
@@ -67,8 +75,9 @@ class BetweenEpochs(Callback):
     """Before each epoch, and the program's callbacks: lets in the nodes that wait to join. Not
     where ``fit`` begins an epoch in the middle of one of the feed, as with ``steps_per_epoch``."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, callbacks: Sequence[Any]) -> None:
         self.model = model
+        self._callbacks = callbacks
         #: The others have met, and this node comes in.
         self._comes = not collective.group().has_state
 
@@ -83,16 +92,26 @@ class BetweenEpochs(Callback):
         group.barrier("an epoch begins")
         group.set_in_steps(False)
         if group.meet_after_step():
-            rest = json.dumps(epochs).encode()
             self.model.optimizer._together.share(
-                state_of(self.model), epoch, rest=rest, joining=True
+                state_of(self.model), epoch, rest=rest_of(self._callbacks, epochs), joining=True
             )
 
 
-def begin_reading(rest: bytes) -> None:
-    """On a node that joins: reads from the epoch on that the others begin."""
-    if rest:
-        collective.group().feed.begin_at(json.loads(rest))
+def rest_of(callbacks: Sequence[Any], epochs: Any) -> bytes:
+    """What a node that joins gets besides the model's state. ``epochs``: those of the feed that the
+    others begin; None where Spark feeds none."""
+    return sealed(pickle.dumps((callback_state.state_of(callbacks), epochs)))
+
+
+def begin_with(rest: bytes, callbacks: Sequence[Any]) -> None:
+    """On a node that joins: has its callbacks decide as the others', and reads from the epoch on
+    that these begin."""
+    if not rest:
+        return
+    state, epochs = pickle.loads(opened(rest))
+    callback_state.adopt(callbacks, state)
+    if epochs is not None:
+        collective.group().feed.begin_at(epochs)
 
 
 def state_of(model: Any) -> list[Any]:

@@ -8,6 +8,7 @@ made all steps.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -100,13 +101,16 @@ class Together:
             self._like = [tf.TensorSpec(variable.shape, variable.dtype) for variable in trained]
         if self._without_rows is None:
             self._without_rows = self._make_step_without_rows(self._like)
-        while not self._has_ended(iterations, variables):
-            pass  # A node was lost that the others were to get the values of.
-
-    def _has_ended(self, iterations: Any, variables: Iterable[Any]) -> bool:
         missed = 0
-        while self._without_rows():
-            missed += 1
+        while True:
+            while self._without_rows():
+                missed += 1
+            if self._has_ended(missed, iterations, variables):
+                return
+            # A node was lost that the others were to get the values of.
+
+    def _has_ended(self, missed: int, iterations: Any, variables: Iterable[Any]) -> bool:
+        """``missed``: steps of the epoch that others made, and this node did not."""
         # Iterations may differ alone: Keras counts, or not, the step that finds no batch.
         nodes = collective.all_gather(
             tf.constant(
@@ -115,8 +119,14 @@ class Together:
             name="the end of an epoch",
         ).numpy()
         self.all_are_over = bool(nodes[:, 3].all())
+        last = nodes[nodes[:, 0].argmin()]
+        if last[0] > 0 and last[1] == collective.rank():
+            warnings.warn(
+                "a lost node was the only one with rows left in this epoch. Its last steps are "
+                f"gone with it: {last[0]}",
+                stacklevel=2,
+            )
         if (nodes[:, [0, 2]] != nodes[0, [0, 2]]).any():
-            last = nodes[nodes[:, 0].argmin()]
             try:
                 collective.broadcast_variables(variables, int(last[1]), name=WEIGHTS)
             except tf.errors.AbortedError:

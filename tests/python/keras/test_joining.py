@@ -92,7 +92,9 @@ def train_together(ctx):
     watch = Watch()
     kept = ctx.args.get("checkpoints")
     checkpoints = [ctx.checkpoint(kept, every_seconds=0)] if kept else []
-    model.fit(dataset, epochs=EPOCHS, verbose=0, callbacks=[watch, *checkpoints])
+    # It counts the epochs after the first one.
+    patience = keras.callbacks.EarlyStopping("loss", min_delta=1e9, patience=EPOCHS)
+    model.fit(dataset, epochs=EPOCHS, verbose=0, callbacks=[watch, patience, *checkpoints])
     state = [*model.trainable_variables, *model.optimizer.variables]
     return {
         "state": [variable.numpy() for variable in state],
@@ -100,6 +102,7 @@ def train_together(ctx):
         "rate": float(model.optimizer.learning_rate),
         "first": watch.first,
         "kept": watch.kept,
+        "wait": patience.wait,
         "life": life,
         "size": collective.size(),
     }
@@ -144,6 +147,7 @@ def check(results, victim, lives, steps_before=4):
             assert np.array_equal(one, other)
         assert result["iterations"] == first["iterations"]
         assert result["rate"] == first["rate"] < 0.01
+        assert result["wait"] == first["wait"], "its callbacks decide as those of the others"
         assert result["kept"], "those that trained already keep what is their own"
     joined = results[victim]
     assert joined["life"] == lives - 1

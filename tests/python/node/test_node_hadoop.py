@@ -172,7 +172,7 @@ def test_properties_go_over_the_configuration(hdfs):
 
 
 def test_secret_properties_are_for_the_client_alone(hdfs):
-    # A secret that is no text is one that the client, which has it, refuses.
+    # The client refuses a secret that isn't a text, so it has it.
     given = '{"fs.s3a.secret.key": 12345, "dfs.replication": "1"}'
     of_child, refused, obeyed = printed(HIDING, hdfs.uri, TFOS_HADOOP_PROPERTIES=given).splitlines()
     assert of_child == '{"dfs.replication": "1"}'
