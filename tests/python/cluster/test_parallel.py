@@ -167,6 +167,11 @@ def test_a_barrier_of_more_instances_than_slots_fails_at_once(spark):
     assert sc._jsc.sc().dagScheduler().numTotalJobs() == jobs, "nothing was to be started"
 
 
+def test_a_barrier_with_dynamic_allocation_is_refused_before_spark_does():
+    with pytest.raises(BadInputError, match=r"barrier=False \(use_barrier=False to TFParallel"):
+        TFParallel.run(dynamic(), lambda args, ctx: None, None, 2)
+
+
 def test_a_failure_arrives_with_the_traceback_of_the_program(spark):
     def innermost():
         raise KeyError("no such layer")
