@@ -36,6 +36,7 @@ Options:
                       hosts that have it don't fetch it again
   --no-env            Pack nothing: all hosts have this Python at the same path, or the Python that
                       PYSPARK_PYTHON or spark.pyspark.python names
+  --no-jar            Leave the jar of tfos out, as on Java 8, or where Spark's folder has it
   --dry-run           Print the command and do nothing
   -h, --help          Print this help message; `spark-submit --help` shows those of spark-submit
 
@@ -51,7 +52,7 @@ Common options of spark-submit:
 _SWITCHES = frozenset(
     {"-v", "--verbose", "--supervise", "--version", "--usage-error", "--load-spark-defaults"}
 )
-_OUR_SWITCHES = frozenset({"--no-env", "--dry-run", "-h", "--help"})
+_OUR_SWITCHES = frozenset({"--no-env", "--no-jar", "--dry-run", "-h", "--help"})
 _OUR_OPTIONS = frozenset({"--python-env", "--env-directory"})
 _SHORT = {"-c": "--conf"}
 #: Options of spark-submit; the last one given counts there, so what is added must be added to it.
@@ -291,8 +292,10 @@ def _archive(request: Request, conf: Mapping[str, str], environ: Mapping[str, st
     return python_archive.upload(archive, directory, _say) if directory else str(archive)
 
 
-def _jar() -> str | None:
-    """The jar of this installation, if it was built with one."""
+def _jar(request: Request) -> str | None:
+    """The jar of this installation, if it was built with one and the program shall have it."""
+    if "--no-jar" in request.ours:
+        return None
     try:
         from tfos.spark import jar
 
@@ -319,7 +322,7 @@ def main(arguments: list[str] | None = None) -> int:
         conf = configuration(request, home, os.environ)
         _check(request, conf)
         archive = _archive(request, conf, os.environ)
-        line = command(request, home, conf, archive, _jar(), sys.executable)
+        line = command(request, home, conf, archive, _jar(request), sys.executable)
         if "--dry-run" in request.ours:
             print(redacted(line))
             return 0

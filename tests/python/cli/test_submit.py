@@ -15,6 +15,7 @@ from tfos.base import executable
 from tfos.cli import python_archive, submit
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
+from tfos.spark import jar
 
 HOME = pathlib.Path("/spark")
 PYTHON = "/env/bin/python"
@@ -114,6 +115,17 @@ def test_what_is_added_to_a_list_does_not_replace_the_users():
     assert words[words.index("--archives") + 1] == "/my%20cache/e%20.tgz#environment"
     words = planned("p.py", jar="/tfos.jar", files={"spark.jars": "c.jar"})
     assert words[words.index("--jars") + 1] == "c.jar,/tfos.jar"
+
+
+@pytest.mark.parametrize("options, has_jar", [([], True), (["--no-jar"], False)])
+def test_the_jar_can_be_left_out_as_java_8_needs(options, has_jar, capsys, here, monkeypatch):
+    monkeypatch.setattr(jar, "path", lambda: "/tfos/tfos_2.13-1.jar")
+    assert submit.main([*options, "--dry-run", "--jars", "a.jar", "p.py"]) == 0
+    words = capsys.readouterr().out.split()
+    assert words[words.index("--jars") + 1] == ",".join(
+        ["a.jar", *["/tfos/tfos_2.13-1.jar"] * has_jar]
+    )
+    assert "--no-jar" not in words and submit.options()["--no-jar"] is False
 
 
 @pytest.mark.parametrize(
