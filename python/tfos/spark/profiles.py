@@ -6,6 +6,7 @@ Threads: any. Errors: BadInputError where they are named.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -13,6 +14,10 @@ from py4j.protocol import Py4JJavaError
 from tfos.errors import BadInputError
 from tfos.spark import allocation
 from tfos.spark.connect import ConnectContext
+
+logger = logging.getLogger(__name__)
+
+_WORKER_MEMORY = "pyspark.memory"
 
 
 def profile_of_nodes(spark_context: Any, resources: Any, gpu_count: int) -> Any:
@@ -64,6 +69,33 @@ def java_profile(spark_context: Any, profile: Any) -> Any:
             f"Spark refuses the resources of nodes: {error.java_exception.getMessage()}"
         ) from error
     return rdd._jrdd.rdd().getResourceProfile()
+
+
+def warn_of_worker_memory(spark_context: Any, profile: Any) -> None:
+    """Warns if Spark limits the memory of the Python workers that start nodes, which inherit it.
+
+    It limits addresses (RLIMIT_AS), of which TensorFlow takes far more than memory. How many it
+    takes depends on its version and on the program, so nothing is refused.
+    """
+    if profile is None:
+        key = f"spark.executor.{_WORKER_MEMORY}"
+        amount = spark_context.getConf().get(key)
+        instead = "spark.executor.memoryOverhead"
+    else:
+        request = profile.executorResources.get(_WORKER_MEMORY)
+        key = f"{_WORKER_MEMORY} of the resource profile"
+        amount = None if request is None else f"{request.amount} MiB"
+        instead = "its memoryOverhead"
+    if amount is None:
+        return
+    logger.warning(
+        "%s is %s: leave it out, and count the nodes' memory in %s. Nodes inherit a limit of their "
+        "addresses from it, divided by the executor's cores, and may fail to import TensorFlow "
+        '("failed to map segment from shared object")',
+        key,
+        amount,
+        instead,
+    )
 
 
 def _of_gpus(spark_context: Any, gpu_count: int) -> Any:

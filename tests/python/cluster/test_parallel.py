@@ -217,6 +217,26 @@ def test_nodes_need_no_profile_where_tasks_have_what_they_need(gpu_count, conf):
     assert profiles.profile_of_nodes(sc, None, gpu_count) is None
 
 
+def test_a_limit_of_workers_that_nodes_would_inherit_is_warned_of(caplog):
+    from pyspark.resource import ExecutorResourceRequests, ResourceProfile
+
+    requests = ExecutorResourceRequests()
+    profile = ResourceProfile(_exec_req=requests.memory("2g").requests)
+    limited = FakeSparkContext("yarn", conf={"spark.executor.pyspark.memory": "2g"})
+    profiles.warn_of_worker_memory(FakeSparkContext("yarn"), None)
+    # Spark takes the limit of the profile's tasks from the profile alone.
+    profiles.warn_of_worker_memory(limited, profile)
+    assert caplog.records == []
+    profiles.warn_of_worker_memory(limited, None)
+    both = ResourceProfile(_exec_req=requests.pysparkMemory("3g").requests)
+    profiles.warn_of_worker_memory(FakeSparkContext("yarn"), both)
+    of_all, of_profile = (record.getMessage() for record in caplog.records)
+    assert "spark.executor.pyspark.memory is 2g: leave it out" in of_all
+    assert "in spark.executor.memoryOverhead" in of_all
+    assert "pyspark.memory of the resource profile is 3072 MiB" in of_profile
+    assert "in its memoryOverhead" in of_profile
+
+
 def test_a_profile_is_one_of_spark_and_for_executors():
     from pyspark.resource import ResourceProfile
 
