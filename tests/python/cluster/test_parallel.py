@@ -217,6 +217,38 @@ def test_nodes_need_no_profile_where_tasks_have_what_they_need(gpu_count, conf):
     assert profiles.profile_of_nodes(sc, None, gpu_count) is None
 
 
+SHARED_GPU = {
+    "spark.executor.resource.gpu.amount": "1",
+    "spark.task.resource.gpu.amount": "0.08",
+}
+
+
+@pytest.mark.parametrize("master", ["spark://h:7077", "local-cluster[2,12,1024]"])
+def test_cores_that_must_keep_nodes_off_a_gpu_are_to_be_named(master):
+    old = FakeSparkContext(master, version="3.5.7", conf=SHARED_GPU)
+    with pytest.raises(BadInputError, match=r"gpu_count=1: set spark\.executor\.cores"):
+        profiles.profile_of_nodes(old, None, 1)
+    # Nothing depends on it where tasks have the same number of GPUs as nodes.
+    alike = {**SHARED_GPU, "spark.task.resource.gpu.amount": "1"}
+    same = FakeSparkContext(master, version="3.5.7", conf=alike)
+    assert profiles.profile_of_nodes(same, None, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("master", "version", "cores", "of_node"),
+    [
+        ("spark://h:7077", "3.5.7", "12", 7),
+        ("spark://h:7077", "4.0.1", None, 1),
+        ("yarn", "3.5.7", None, 1),
+    ],
+)
+def test_a_node_takes_so_many_cores_that_no_other_fits(master, version, cores, of_node):
+    conf = {**SHARED_GPU, **({"spark.executor.cores": cores} if cores else {})}
+    sc = FakeSparkContext(master, version=version, conf=conf)
+    asked = profiles.profile_of_nodes(sc, None, 1).taskResources
+    assert (asked["cpus"].amount, asked["gpu"].amount) == (of_node, 1)
+
+
 def test_a_limit_of_workers_that_nodes_would_inherit_is_warned_of(caplog):
     from pyspark.resource import ExecutorResourceRequests, ResourceProfile
 
