@@ -19,7 +19,7 @@ from tfos.base.quantities import whole_number
 from tfos.errors import BadInputError, TfosError
 from tfos.files import paths
 from tfos.settings import Settings
-from tfos.spark import failures, slots
+from tfos.spark import allocation, failures, slots
 from tfos.spark.sessions import spark_context_of
 
 
@@ -51,7 +51,8 @@ def run(
 
     In a barrier stage all run at the same time, and too few slots for that are an error before
     anything starts (BadInputError; ``spark.tfos.slots.timeout`` says how long executors may take to
-    register). Without it they run as slots become free. GPUs are those that
+    register). Spark has no barrier stages with dynamic allocation, which is a BadInputError, too.
+    Without one they run as slots become free. GPUs are those that
     Spark assigned to the task. If it manages none, each instance gets ``gpus_per_instance`` of its
     host, by default one where there is one. In a barrier stage the instances of a host share its
     GPUs out among them; without it an instance waits until as many are free. A failing instance
@@ -63,6 +64,13 @@ def run(
         raise BadInputError(f"{instances} instances were asked for: at least 1 is needed")
     spark_context = spark_context_of(spark)
     if barrier:
+        if allocation.is_dynamic(spark_context):
+            raise BadInputError(
+                f"{instances} instances at the same time need a barrier stage, which Spark refuses "
+                "with dynamic allocation: pass barrier=False (use_barrier=False to "
+                "TFParallel.run), so that they run as slots become free, or set "
+                "spark.dynamicAllocation.enabled=false"
+            )
         settings = Settings.resolve(spark_context.getConf().get, {})
         slots.wait_for_slots(spark_context, instances, settings.slots_timeout, what="instances")
     task = _Task(main, instances, gpus_per_instance, barrier, paths.default_fs(spark_context))

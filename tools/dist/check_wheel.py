@@ -17,7 +17,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from targets import GLIBC
+from targets import GLIBC, TARGETS
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "checks"))
 from check_symbols import foreign_libraries, leaked_symbols
@@ -25,6 +25,15 @@ from hardening import readelf, soft_spots
 
 #: TensorFlow's wheel alone is two hundred times as much; ours shall be no burden.
 LIMIT_BYTES = 40 * 1024 * 1024
+#: The binaries of each wheel, and what their names end with. {machine} is the wheel's processor.
+#: Its jar may have libraries for others, too.
+EXPECTED = {
+    "the extension": r": tfos/_native\.[\w.-]+\.so",
+    "the ops": r": tfos/_tensorflow_ops\.so",
+    "the file system": r": tfos/_hadoop_files\.so",
+    "the executable": r": tfos/bin/tfos",
+    "the jar's library for {machine}": r"\.jar: tfos/native/linux-{machine}/libtfos_jvm\.so",
+}
 ELF = b"\x7fELF"
 
 
@@ -53,25 +62,32 @@ def too_new(path: Path) -> list[str]:
     return [".".join(map(str, version)) for version in sorted(found) if version > limit]
 
 
+def missing(wheel: Path, names: list[str]) -> list[str]:
+    """Which binaries are not among ``names``, as :func:`binaries` gives them."""
+    machine = next((machine for machine in TARGETS if wheel.stem.endswith(f"_{machine}")), None)
+    if machine is None:
+        return [f"the processor in its name (one of {', '.join(TARGETS)})"]
+    return [
+        what.replace("{machine}", machine)
+        for what, pattern in EXPECTED.items()
+        if not any(re.search(f"{pattern.replace('{machine}', machine)}$", name) for name in names)
+    ]
+
+
 def problems(wheel: Path) -> list[str]:
     found = []
     if wheel.stat().st_size > LIMIT_BYTES:
         found.append(f"{wheel.name}: has {wheel.stat().st_size} bytes, and may have {LIMIT_BYTES}")
-    count = 0
+    names = []
     with tempfile.TemporaryDirectory() as folder:
         for name, path in binaries(wheel, Path(folder)):
-            count += 1
+            names.append(name)
             found += [f"{name}: needs glibc {version}" for version in too_new(path)]
             found += [f"{name}: needs {library}" for library in foreign_libraries(path)]
             found += [f"{name}: lacks {what}" for what in soft_spots(path)]
             if path.suffix == ".so":
                 found += [f"{name}: shows the symbol {symbol}" for symbol in leaked_symbols(path)]
-    if count < 4:
-        found.append(
-            f"{wheel.name}: has {count} binaries only; the extension, the ops, the file "
-            "system, the executable and the library of the jar are expected"
-        )
-    return found
+    return found + [f"{wheel.name}: lacks {what}" for what in missing(wheel, names)]
 
 
 def main(paths: list[str]) -> int:

@@ -1,8 +1,10 @@
-"""``tfos doctor --cluster MASTER``: the checks of every host of a Spark cluster, as one table.
+"""``tfos doctor --cluster MASTER``: the checks of the hosts of a Spark cluster, as one table.
 
-A small barrier job holds every task slot at once, so that no host is left out, and runs ``tfos
-doctor`` in one task of each host, with the Python that nodes would have there. Exit codes: 0, 1 if
-a check failed on any host or the job did, 2 if the command line is wrong.
+A small barrier job holds every task slot at once, so that no host with an executor is left out, and
+runs ``tfos doctor`` in one task of each host, with the Python that nodes would have there. On a
+standalone cluster each host has an executor. YARN and Kubernetes start as many as were asked for,
+so there it says how many that were. Exit codes: 0, 1 if a check failed on any host or the job did,
+2 if the command line is wrong.
 """
 
 from __future__ import annotations
@@ -27,6 +29,10 @@ _LAST_EXECUTOR_SECONDS = 5.0
 _FIRST_EXECUTOR_SECONDS = 120.0
 #: The time for one host; a cold Python on a slow disk takes seconds.
 _CHECK_SECONDS = 120
+
+_EXECUTORS = "spark.executor.instances"
+#: How many Spark asks YARN and Kubernetes for where nothing is set.
+_DEFAULT_EXECUTORS = "2"
 
 _SHOWN = {OK: "ok", WARN: "WARN", FAIL: "FAIL"}
 _HEAD = ("", "check", "hosts", "found")
@@ -156,6 +162,18 @@ def check_cluster(spark_context: Any) -> dict[str, list[Check]]:
             return {host: [Check(**check) for check in checks] for host, checks in reports}
 
 
+def coverage(spark_context: Any, hosts: int) -> str:
+    """What tells that there may be more than the ``hosts`` that were checked; "" on clusters where
+    each host has an executor."""
+    if not spark_context.master.startswith(("yarn", "k8s://")):
+        return ""
+    asked = spark_context.getConf().get(_EXECUTORS, _DEFAULT_EXECUTORS)
+    return (
+        f"Spark was asked for {asked} executor(s), and tasks ran on {hosts} host(s): only these "
+        f"were checked, and the cluster may have others. --conf {_EXECUTORS}=N checks more"
+    )
+
+
 def _settled_slots(spark_context: Any) -> int:
     """How many task slots there are, once no more executors register."""
     before = 0
@@ -209,7 +227,9 @@ def _setting(text: str) -> tuple[str, str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="tfos doctor --cluster", description="checks every host of a Spark cluster"
+        prog="tfos doctor --cluster",
+        description="checks the hosts of a Spark cluster: all of a standalone cluster; on YARN and "
+        f"Kubernetes those of the executors that Spark is asked for ({_EXECUTORS})",
     )
     parser.add_argument("master", help="spark://HOST:PORT, yarn, k8s://URL, local-cluster[N,C,M]")
     parser.add_argument(
@@ -224,6 +244,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             context = spark.sparkContext
             rpc = check_rpc(context.getConf().get, context.master, context.version)
             reports = with_application(check_cluster(context), rpc)
+            checked = coverage(context, len(reports))
         finally:
             spark.stop()
     except Exception as error:  # the boundary: Spark's own errors say what is wrong, too
@@ -235,6 +256,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps(shown, indent=2))
     else:
         print(table_of(lines, len(reports)))
+    if checked:
+        # Beside the table, so that JSON stays JSON.
+        print(f"tfos doctor: {checked}", file=sys.stderr)
     return int(any(line.check.level == FAIL for line in lines))
 
 

@@ -36,6 +36,7 @@ Options:
                       hosts that have it don't fetch it again
   --no-env            Pack nothing: all hosts have this Python at the same path, or the Python that
                       PYSPARK_PYTHON or spark.pyspark.python names
+  --no-jar            Leave the jar of tfos out, as on Java 8, or where Spark's folder has it
   --dry-run           Print the command and do nothing
   -h, --help          Print this help message; `spark-submit --help` shows those of spark-submit
 
@@ -51,7 +52,7 @@ Common options of spark-submit:
 _SWITCHES = frozenset(
     {"-v", "--verbose", "--supervise", "--version", "--usage-error", "--load-spark-defaults"}
 )
-_OUR_SWITCHES = frozenset({"--no-env", "--dry-run", "-h", "--help"})
+_OUR_SWITCHES = frozenset({"--no-env", "--no-jar", "--dry-run", "-h", "--help"})
 _OUR_OPTIONS = frozenset({"--python-env", "--env-directory"})
 _SHORT = {"-c": "--conf"}
 #: Options of spark-submit; the last one given counts there, so what is added must be added to it.
@@ -66,6 +67,8 @@ _DRIVER_PYTHON = "spark.pyspark.driver.python"
 #: YARN and Kubernetes kill containers that exceed the executor's memory plus this: a node with
 #: TensorFlow is beside the executor's JVM, not in its heap.
 _MEMORY_OVERHEAD = ("spark.executor.memoryOverhead", "2g")
+#: From where Kubernetes' driver gets files of the submitting host, in cluster mode.
+_UPLOAD_PATH = "spark.kubernetes.file.upload.path"
 
 #: What Spark takes in place of a program.
 _SPARKS_OWN = frozenset({"pyspark-shell", "spark-shell", "sparkr-shell", "spark-internal"})
@@ -177,7 +180,7 @@ def command(
     lists = {"--archives": unpacked, "--jars": jar}
     if archive is not None:
         added[_PYTHON] = f"./{_UNPACKED}/bin/python"
-    elif _PYTHON not in conf:
+    elif _PYTHON not in conf and not _is_image(conf, archive):
         added[_PYTHON] = python
     if not _in_cluster(conf) and archive is not None and _DRIVER_PYTHON not in conf:
         added[_DRIVER_PYTHON] = python
@@ -209,6 +212,16 @@ def _in_cluster(conf: Mapping[str, str]) -> bool:
 
 def _is_local(conf: Mapping[str, str]) -> bool:
     return _master(conf).startswith("local")
+
+
+def _in_pods(conf: Mapping[str, str]) -> bool:
+    """Whether the driver is in a pod of its own, too, which has no path of this host."""
+    return _master(conf).startswith("k8s://") and _in_cluster(conf)
+
+
+def _is_image(conf: Mapping[str, str], archive: str | None) -> bool:
+    """Whether Python and jar are those of the driver's image, wherever they lie there."""
+    return archive is None and _in_pods(conf)
 
 
 def redacted(words: list[str]) -> str:
@@ -265,13 +278,32 @@ def _check(request: Request, conf: Mapping[str, str]) -> None:
         )
 
 
-def _archive(request: Request, conf: Mapping[str, str], environ: Mapping[str, str]) -> str | None:
-    """The archive of the Python environment, packed and put where it is wanted; None for none."""
+def _check_uploads(conf: Mapping[str, str], archive: str | None, jar: str | None) -> None:
+    """Raises :class:`tfos.errors.BadInputError` for files of this host that no pod could get. It is
+    known before an environment is packed, which takes minutes."""
+    if not _in_pods(conf) or conf.get(_UPLOAD_PATH):
+        return
+    for path, otherwise in (
+        (archive, "--no-env if the image has the Python"),
+        (jar, "--no-jar if the image has the jar or the program does without"),
+    ):
+        if path is not None and scheme_of(path) in ("", "file"):
+            raise BadInputError(
+                f"pods can't read {path} of this host: set {_UPLOAD_PATH} to a folder that this "
+                f"host and the pods reach, such as s3a://BUCKET/uploads, or pass {otherwise}"
+            )
+
+
+def _archive(
+    request: Request, conf: Mapping[str, str], environ: Mapping[str, str]
+) -> tuple[str | None, Path | None]:
+    """The archive of the Python environment, None for none; and the environment that is to be
+    packed for it, None where the archive is given."""
     given = request.ours.get("--python-env")
     if "--no-env" in request.ours or (not given and (_is_local(conf) or _PYTHON in conf)):
-        return None
+        return None, None
     if given and given.endswith(python_archive.SUFFIXES):
-        return given
+        return given, None
     if given is None and sys.prefix == sys.base_prefix:
         raise BadInputError(
             f"{sys.executable} is in no virtual environment, which could be packed for the "
@@ -280,19 +312,33 @@ def _archive(request: Request, conf: Mapping[str, str], environ: Mapping[str, st
         )
     environment = Path(os.path.abspath(given or sys.prefix))
     python_archive.check(environment)
-    cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tfos" / "environments"
-    archive = cache / python_archive.name_of(environment)
+    name = python_archive.name_of(environment)
     directory = request.ours.get("--env-directory")
-    if "--dry-run" in request.ours:
-        return f"{directory.rstrip('/')}/{archive.name}" if directory else str(archive)
-    if not archive.exists():
-        _say(f"packing {environment} into {archive}")
-        python_archive.pack(environment, archive)
-    return python_archive.upload(archive, directory, _say) if directory else str(archive)
+    folder = directory.rstrip("/") if directory else _cache(environ)
+    return f"{folder}/{name}", environment
 
 
-def _jar() -> str | None:
-    """The jar of this installation, if it was built with one."""
+def _cache(environ: Mapping[str, str]) -> Path:
+    """Where packed environments are kept on this host."""
+    cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "tfos" / "environments"
+
+
+def _pack(environment: Path, archive: str, directory: str | None, cache: Path) -> None:
+    """Makes ``archive`` of the environment where there is none: in the cache, and from there in
+    the directory for all."""
+    packed = cache / os.path.basename(archive)
+    if not packed.exists():
+        _say(f"packing {environment} into {packed}")
+        python_archive.pack(environment, packed)
+    if directory:
+        python_archive.upload(packed, directory, _say)
+
+
+def _jar(request: Request, conf: Mapping[str, str], archive: str | None) -> str | None:
+    """The jar of this installation, if it was built with one and the program shall have it."""
+    if "--no-jar" in request.ours or _is_image(conf, archive):
+        return None
     try:
         from tfos.spark import jar
 
@@ -318,11 +364,16 @@ def main(arguments: list[str] | None = None) -> int:
             raise TfosError("Spark was not found: set SPARK_HOME, or install pyspark")
         conf = configuration(request, home, os.environ)
         _check(request, conf)
-        archive = _archive(request, conf, os.environ)
-        line = command(request, home, conf, archive, _jar(), sys.executable)
+        archive, environment = _archive(request, conf, os.environ)
+        jar = _jar(request, conf, archive)
+        _check_uploads(conf, archive, jar)
+        line = command(request, home, conf, archive, jar, sys.executable)
         if "--dry-run" in request.ours:
             print(redacted(line))
             return 0
+        if archive is not None and environment is not None:
+            directory = request.ours.get("--env-directory")
+            _pack(environment, archive, directory, _cache(os.environ))
         _say(f"runs {redacted(line)}")
         os.execv(line[0], line)
     except (TfosError, OSError) as error:

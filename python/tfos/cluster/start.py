@@ -143,6 +143,7 @@ def start(
     _say_what_is_encrypted(progress, resolved)
     use_this_python(sc)
     profile = profiles.profile_of_nodes(sc, request.resources, resolved.gpu_count)
+    profiles.warn_of_worker_memory(sc, profile)
     plan = ClusterPlan(request, roles, resolved, payload, profile)
     with progress.waiting():
         slots.wait_for_slots(

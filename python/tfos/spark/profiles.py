@@ -6,13 +6,18 @@ Threads: any. Errors: BadInputError where they are named.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
 from tfos.errors import BadInputError
-from tfos.spark import allocation
+from tfos.spark import allocation, versions
 from tfos.spark.connect import ConnectContext
+
+logger = logging.getLogger(__name__)
+
+_WORKER_MEMORY = "pyspark.memory"
 
 
 def profile_of_nodes(spark_context: Any, resources: Any, gpu_count: int) -> Any:
@@ -23,7 +28,8 @@ def profile_of_nodes(spark_context: Any, resources: Any, gpu_count: int) -> Any:
     whole GPUs, and Spark manages GPUs and gives its tasks another number of them.
 
     Raises BadInputError for a ``resources`` of another type, and on local masters; with Spark
-    Connect also for a profile that Spark can't do.
+    Connect also for a profile that Spark can't do. Raises it for a ``gpu_count`` above what an
+    executor has, and where nobody knows how many cores keep other nodes away from a node's GPUs.
     """
     profile = _of_gpus(spark_context, gpu_count) if resources is None else resources
     if resources is not None:
@@ -66,6 +72,33 @@ def java_profile(spark_context: Any, profile: Any) -> Any:
     return rdd._jrdd.rdd().getResourceProfile()
 
 
+def warn_of_worker_memory(spark_context: Any, profile: Any) -> None:
+    """Warns if Spark limits the memory of the Python workers that start nodes, which inherit it.
+
+    It limits addresses (RLIMIT_AS), of which TensorFlow takes far more than memory. How many it
+    takes depends on its version and on the program, so nothing is refused.
+    """
+    if profile is None:
+        key = f"spark.executor.{_WORKER_MEMORY}"
+        amount = spark_context.getConf().get(key)
+        instead = "spark.executor.memoryOverhead"
+    else:
+        request = profile.executorResources.get(_WORKER_MEMORY)
+        key = f"{_WORKER_MEMORY} of the resource profile"
+        amount = None if request is None else f"{request.amount} MiB"
+        instead = "its memoryOverhead"
+    if amount is None:
+        return
+    logger.warning(
+        "%s is %s: leave it out, and count the nodes' memory in %s. Nodes inherit a limit of their "
+        "addresses from it, divided by the executor's cores, and may fail to import TensorFlow "
+        '("failed to map segment from shared object")',
+        key,
+        amount,
+        instead,
+    )
+
+
 def _of_gpus(spark_context: Any, gpu_count: int) -> Any:
     conf = spark_context.getConf()
     of_executor = conf.get("spark.executor.resource.gpu.amount")
@@ -85,7 +118,7 @@ def _of_gpus(spark_context: Any, gpu_count: int) -> Any:
         TaskResourceRequests,
     )
 
-    cores = int(conf.get("spark.executor.cores", "1"))
+    cores = _cores_of_executor(spark_context, gpu_count)
     nodes_of_executor = int(of_executor) // gpu_count
     # Spark before 4.0 counts slots by the GPUs of its other tasks. So each node also takes so many
     # cores that no more nodes fit into an executor than it has GPUs for.
@@ -103,3 +136,19 @@ def _of_gpus(spark_context: Any, gpu_count: int) -> Any:
             ExecutorResourceRequests().resource("gpu", int(of_executor), script, vendor)
         )
     return builder.build
+
+
+def _cores_of_executor(spark_context: Any, gpu_count: int) -> int:
+    """Raises BadInputError where executors take all cores of their Workers, and Spark needs the
+    number to keep nodes apart."""
+    cores = spark_context.getConf().get("spark.executor.cores")
+    if cores is not None:
+        return int(cores)
+    is_standalone = spark_context.master.startswith(("spark://", "local-cluster"))
+    if is_standalone and not versions.counts_gpus_of_profiles(spark_context.version):
+        raise BadInputError(
+            f"gpu_count={gpu_count}: set spark.executor.cores. Without it executors take all cores "
+            f"of their Workers, and Spark {spark_context.version} would give a GPU to several "
+            "nodes: tfos can't tell how many cores each node needs to prevent that"
+        )
+    return 1  # as on YARN and Kubernetes

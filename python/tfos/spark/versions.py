@@ -19,6 +19,7 @@ WITHOUT_DATA_SOURCES = (
 _PYTHON_DATA_SOURCES = (4, 0)
 _STAGES_BY_SESSION = (4, 0)
 _CANCELS_FUTURE_JOBS = (4, 0)
+_COUNTS_GPUS_OF_PROFILES = (4, 0)
 #: The jar runs from the first on, and below the second.
 _OF_JAR = ((3, 5), (5, 0))
 #: Java's version that the jar was compiled for.
@@ -61,6 +62,12 @@ def cancel_jobs(sc: Any, group: str) -> None:
         sc._jsc.sc().cancelJobGroupAndFutureJobs(group)
     else:
         sc.cancelJobGroup(group)
+
+
+def counts_gpus_of_profiles(version: str) -> bool:
+    """Whether the slots of an executor are counted by the GPUs of a task's own profile, and not by
+    those of the application's other tasks."""
+    return number_of(version) >= _COUNTS_GPUS_OF_PROFILES
 
 
 def has_python_data_sources(version: str) -> bool:

@@ -101,7 +101,8 @@ void AddDoctorCommand(CLI::App& app, int& exit_code) {
       ->type_name("DIRECTORY");
   CLI::Option* cluster = command->add_option(
       "--cluster", options->cluster,
-      "Instead check every host of this Spark cluster (spark://HOST:PORT, yarn)");
+      "Instead check the hosts of this Spark cluster (spark://HOST:PORT: all of them; yarn and "
+      "k8s://URL: those that run as many executors as --conf spark.executor.instances=N asks for)");
   cluster->type_name("MASTER");
   command->add_option("--conf", options->conf, "With --cluster: a setting for Spark")
       ->type_name("KEY=VALUE")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
 import spark_cluster
+from support.spark.fake import FakeSparkContext
 from tfos.base import executable
 from tfos.cli import doctor_cluster
 from tfos.cli.checks import FAIL, OK, WARN, Check
@@ -65,6 +67,37 @@ def test_what_hosts_would_do_by_default_gives_way_to_what_the_application_does()
         "a": [Check(OK, "Python", "3.11"), rpc],
         "b": [],
     }
+
+
+@pytest.mark.parametrize("master", ["yarn", "k8s://https://h"])
+@pytest.mark.parametrize(("conf", "asked"), [({}, 2), ({"spark.executor.instances": "40"}, 40)])
+def test_hosts_without_an_executor_are_not_said_to_be_checked(
+    master: str, conf: dict[str, str], asked: int
+) -> None:
+    said = doctor_cluster.coverage(FakeSparkContext(master, conf=conf), 2)
+    assert f"asked for {asked} executor(s), and tasks ran on 2 host(s)" in said
+    assert "--conf spark.executor.instances=N checks more" in said
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_how_many_executors_were_asked_for_is_said_beside_the_table(
+    as_json: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    context = FakeSparkContext("yarn")
+    context.setLogLevel = lambda level: None
+    session = SimpleNamespace(sparkContext=context, stop=lambda: None)
+    monkeypatch.setattr(doctor_cluster, "_session", lambda master, settings: session)
+    reports = {"a": [Check(OK, "Python", "3.11.7")]}
+    monkeypatch.setattr(doctor_cluster, "check_cluster", lambda context: reports)
+    assert doctor_cluster.main(["yarn", *["--json"] * as_json]) == 0
+    printed = capsys.readouterr()
+    assert "ran on 1 host(s)" in printed.err and "1 host(s)" not in printed.out
+    if as_json:
+        assert [check["hosts"] for check in json.loads(printed.out)] == [["a"]]
+
+
+def test_each_host_of_a_standalone_cluster_has_an_executor() -> None:
+    assert doctor_cluster.coverage(FakeSparkContext("spark://h:7077"), 3) == ""
 
 
 @pytest.fixture(scope="module")

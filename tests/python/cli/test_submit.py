@@ -15,6 +15,7 @@ from tfos.base import executable
 from tfos.cli import python_archive, submit
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
+from tfos.spark import jar
 
 HOME = pathlib.Path("/spark")
 PYTHON = "/env/bin/python"
@@ -114,6 +115,69 @@ def test_what_is_added_to_a_list_does_not_replace_the_users():
     assert words[words.index("--archives") + 1] == "/my%20cache/e%20.tgz#environment"
     words = planned("p.py", jar="/tfos.jar", files={"spark.jars": "c.jar"})
     assert words[words.index("--jars") + 1] == "c.jar,/tfos.jar"
+
+
+PODS = ["--master", "k8s://https://h", "--deploy-mode", "cluster"]
+
+
+def dry(capsys, *words):
+    """What is added, and the list of jars, of a dry run that succeeds."""
+    assert submit.main(["--dry-run", *words]) == 0
+    line = capsys.readouterr().out.split()
+    return confs(line), [jars for flag, jars in zip(line, line[1:]) if flag == "--jars"]
+
+
+def test_pods_of_an_image_have_its_python_and_its_jar(capsys, monkeypatch):
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.setattr(jar, "path", lambda: "/tfos.jar")
+    program = ["--no-env", "local:///p.py"]
+    assert dry(capsys, *PODS, *program) == ({"spark.executor.memoryOverhead": "2g"}, [])
+    assert dry(capsys, *PODS, "--jars", "local:///a.jar", *program)[1] == ["local:///a.jar"]
+    # The driver is a pod of the same image, or has its Python at the same path.
+    added, jars = dry(capsys, *PODS[:2], *program)
+    assert added["spark.pyspark.python"] == sys.executable and jars == ["/tfos.jar"]
+    added, jars = dry(capsys, "--master", "yarn", *PODS[2:], *program)
+    assert added["spark.pyspark.python"] == sys.executable and jars == ["/tfos.jar"]
+
+
+UPLOADS = ["--conf", "spark.kubernetes.file.upload.path=s3a://b/uploads"]
+
+
+@pytest.mark.parametrize(
+    "options, refused",
+    [
+        (["--python-env", "/e.tar.gz"], "/e.tar.gz"),
+        (["--python-env", "file:///e.tar.gz"], "file:///e.tar.gz"),
+        (["--python-env", "/e.tar.gz", *UPLOADS], None),
+        (["--python-env", "s3a://b/e.tar.gz"], "/tfos.jar"),
+        (["--python-env", "local:///e.tar.gz", "--no-jar"], None),
+    ],
+)
+def test_what_pods_could_not_read_is_refused(options, refused, capsys, monkeypatch):
+    monkeypatch.setattr(jar, "path", lambda: "/tfos.jar")
+    words = ["--dry-run", *PODS, *options, "local:///p.py"]
+    assert submit.main(words) == (2 if refused else 0)
+    said = capsys.readouterr().err
+    if refused:
+        assert f"can't read {refused} of this host: set spark.kubernetes.file.upload.path" in said
+
+
+def test_nothing_is_packed_that_pods_could_not_read(environment, capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert submit.main([*PODS, "--python-env", str(environment), "local:///p.py"]) == 2
+    assert "spark.kubernetes.file.upload.path" in capsys.readouterr().err
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("options, has_jar", [([], True), (["--no-jar"], False)])
+def test_the_jar_can_be_left_out_as_java_8_needs(options, has_jar, capsys, here, monkeypatch):
+    monkeypatch.setattr(jar, "path", lambda: "/tfos/tfos_2.13-1.jar")
+    assert submit.main([*options, "--dry-run", "--jars", "a.jar", "p.py"]) == 0
+    words = capsys.readouterr().out.split()
+    assert words[words.index("--jars") + 1] == ",".join(
+        ["a.jar", *["/tfos/tfos_2.13-1.jar"] * has_jar]
+    )
+    assert "--no-jar" not in words and submit.options()["--no-jar"] is False
 
 
 @pytest.mark.parametrize(

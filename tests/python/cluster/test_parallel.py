@@ -167,6 +167,11 @@ def test_a_barrier_of_more_instances_than_slots_fails_at_once(spark):
     assert sc._jsc.sc().dagScheduler().numTotalJobs() == jobs, "nothing was to be started"
 
 
+def test_a_barrier_with_dynamic_allocation_is_refused_before_spark_does():
+    with pytest.raises(BadInputError, match=r"barrier=False \(use_barrier=False to TFParallel"):
+        TFParallel.run(dynamic(), lambda args, ctx: None, None, 2)
+
+
 def test_a_failure_arrives_with_the_traceback_of_the_program(spark):
     def innermost():
         raise KeyError("no such layer")
@@ -210,6 +215,58 @@ def test_no_instances_are_refused(spark):
 def test_nodes_need_no_profile_where_tasks_have_what_they_need(gpu_count, conf):
     sc = FakeSparkContext("yarn", conf=conf)
     assert profiles.profile_of_nodes(sc, None, gpu_count) is None
+
+
+SHARED_GPU = {
+    "spark.executor.resource.gpu.amount": "1",
+    "spark.task.resource.gpu.amount": "0.08",
+}
+
+
+@pytest.mark.parametrize("master", ["spark://h:7077", "local-cluster[2,12,1024]"])
+def test_cores_that_must_keep_nodes_off_a_gpu_are_to_be_named(master):
+    old = FakeSparkContext(master, version="3.5.7", conf=SHARED_GPU)
+    with pytest.raises(BadInputError, match=r"gpu_count=1: set spark\.executor\.cores"):
+        profiles.profile_of_nodes(old, None, 1)
+    # Nothing depends on it where tasks have the same number of GPUs as nodes.
+    alike = {**SHARED_GPU, "spark.task.resource.gpu.amount": "1"}
+    same = FakeSparkContext(master, version="3.5.7", conf=alike)
+    assert profiles.profile_of_nodes(same, None, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("master", "version", "cores", "of_node"),
+    [
+        ("spark://h:7077", "3.5.7", "12", 7),
+        ("spark://h:7077", "4.0.1", None, 1),
+        ("yarn", "3.5.7", None, 1),
+    ],
+)
+def test_a_node_takes_so_many_cores_that_no_other_fits(master, version, cores, of_node):
+    conf = {**SHARED_GPU, **({"spark.executor.cores": cores} if cores else {})}
+    sc = FakeSparkContext(master, version=version, conf=conf)
+    asked = profiles.profile_of_nodes(sc, None, 1).taskResources
+    assert (asked["cpus"].amount, asked["gpu"].amount) == (of_node, 1)
+
+
+def test_a_limit_of_workers_that_nodes_would_inherit_is_warned_of(caplog):
+    from pyspark.resource import ExecutorResourceRequests, ResourceProfile
+
+    requests = ExecutorResourceRequests()
+    profile = ResourceProfile(_exec_req=requests.memory("2g").requests)
+    limited = FakeSparkContext("yarn", conf={"spark.executor.pyspark.memory": "2g"})
+    profiles.warn_of_worker_memory(FakeSparkContext("yarn"), None)
+    # Spark takes the limit of the profile's tasks from the profile alone.
+    profiles.warn_of_worker_memory(limited, profile)
+    assert caplog.records == []
+    profiles.warn_of_worker_memory(limited, None)
+    both = ResourceProfile(_exec_req=requests.pysparkMemory("3g").requests)
+    profiles.warn_of_worker_memory(FakeSparkContext("yarn"), both)
+    of_all, of_profile = (record.getMessage() for record in caplog.records)
+    assert "spark.executor.pyspark.memory is 2g: leave it out" in of_all
+    assert "in spark.executor.memoryOverhead" in of_all
+    assert "pyspark.memory of the resource profile is 3072 MiB" in of_profile
+    assert "in its memoryOverhead" in of_profile
 
 
 def test_a_profile_is_one_of_spark_and_for_executors():

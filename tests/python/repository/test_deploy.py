@@ -78,6 +78,38 @@ def test_no_container_asks_for_root():
     assert [line for line in instructions if line.startswith("USER")] == ["USER 185"]
 
 
+@pytest.mark.parametrize(
+    ("machine", "asked", "installed"),
+    [
+        ("x86_64", "", "tensorflow-cpu==2.21.*"),
+        ("aarch64", "", "tensorflow==2.21.*"),
+        ("aarch64", "tensorflow==2.20.*", "tensorflow==2.20.*"),
+        ("x86_64", "tensorflow[and-cuda]==2.21.*", "tensorflow[and-cuda]==2.21.*"),
+    ],
+)
+def test_the_image_has_a_tensorflow_that_its_processor_has(tmp_path, machine, asked, installed):
+    """Runs the Dockerfile's own command, where uname, python3 and pip only say something."""
+    lines = (IMAGE / "Dockerfile").read_text().replace("\\\n", "").splitlines()
+    (command,) = [line for line in lines if line.startswith("RUN") and "TENSORFLOW" in line]
+    defaults = [line.split()[1] for line in lines if line.startswith("ARG") and "=" in line]
+    variables = {**dict(word.split("=", 1) for word in defaults), "PATH": f"{tmp_path}/bin:/bin"}
+    if asked:
+        variables["TENSORFLOW"] = asked
+    (tmp_path / "bin").mkdir()
+    says = {"uname": f"echo {machine}", "python3": "true", "pip": 'printf "%s\\n" "$@"'}
+    for name, body in says.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    done = subprocess.run(
+        ["/bin/sh", "-ec", command.removeprefix("RUN ").replace("/opt/tfos", str(tmp_path))],
+        env=variables,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    assert [word for word in done.stdout.split() if "tensorflow" in word] == [installed]
+
+
 @pytest.fixture
 def in_image(tmp_path):
     """A function that runs a script of the image, where tini, java and spark-submit say how they were

@@ -92,7 +92,31 @@ def test_binaries_in_jars_are_looked_at(tmp_path):
         content.write(jar, "tfos/jars/library.jar")
     found = check_wheel.problems(wheel)
     assert any("libtfos_jvm.so: lacks addresses that move (PIE)" in problem for problem in found)
-    assert any("has 1 binaries only" in problem for problem in found)
+    assert any("lacks the processor in its name" in problem for problem in found)
+
+
+BINARIES = {
+    "tfos/_native.abi3.so": "the extension",
+    "tfos/_tensorflow_ops.so": "the ops",
+    "tfos/_hadoop_files.so": "the file system",
+    "tfos/bin/tfos": "the executable",
+    "tfos/native/linux-aarch64/libtfos_jvm.so": "the jar's library for aarch64",
+}
+
+
+@pytest.mark.parametrize("left_out", [None, *BINARIES])
+def test_a_binary_that_a_wheel_lacks_is_named(tmp_path, left_out):
+    path = build(tmp_path, *HARD)
+    jar, wheel = tmp_path / "t.jar", tmp_path / "tfos-1-cp312-abi3-manylinux_2_27_aarch64.whl"
+    with zipfile.ZipFile(jar, "w") as of_jar, zipfile.ZipFile(wheel, "w") as of_wheel:
+        # The jar of a release has the libraries of all processors.
+        of_jar.write(path, "tfos/native/linux-x86_64/libtfos_jvm.so")
+        for name in BINARIES.keys() - {left_out}:
+            (of_jar if "/native/" in name else of_wheel).write(path, name)
+        of_jar.close()
+        of_wheel.write(jar, "tfos/jars/t.jar")
+    missing = [problem for problem in check_wheel.problems(wheel) if "lacks the" in problem]
+    assert missing == [f"{wheel.name}: lacks {BINARIES[name]}" for name in [left_out] if name]
 
 
 def test_a_download_with_another_hash_is_refused(tmp_path):
