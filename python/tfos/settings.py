@@ -143,7 +143,8 @@ SETTINGS: tuple[Setting, ...] = (
         float,
         10.0,
         "seconds",
-        "how long a node may be silent before it counts as lost; longer than heartbeat.interval",
+        "how long a node may be silent before it counts as lost, and the coordinator before the "
+        "cluster fails; longer than heartbeat.interval",
         minimum=0.1,
         maximum=24 * 3600,
     ),

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tfos.base import child, control_message, executable
+from tfos.base.network import address_to_reach
+from tfos.cluster.silence import SilenceWatch, why_silent
 from tfos.errors import TfosError
 
 logger = logging.getLogger(__name__)
@@ -20,7 +22,8 @@ class CoordinatorProcess:
 
     Owner and lifetime: the :class:`tfos.cluster.coordinator.Coordinator`, which closes it. When
     this process dies instead, the coordinator sees the end of its input, stops every node and
-    exits. Threads: one reads ``lines``; the rest may be called from any thread.
+    exits. One that does not answer within the cluster's ``heartbeat_timeout`` is killed, so that
+    its ``lines`` end. Threads: one reads ``lines``; the rest may be called from any thread.
     """
 
     def __init__(self) -> None:
@@ -30,6 +33,9 @@ class CoordinatorProcess:
             [executable.path(), "coordinator"], own_session=True
         )
         self._send_lock = threading.Lock()
+        self._said = 0  # messages
+        self._watch: SilenceWatch | None = None
+        self._silence = ""  # why it was killed
 
     @property
     def pid(self) -> int:
@@ -54,7 +60,30 @@ class CoordinatorProcess:
             self._process.wait()
             self.close()
             raise
+        if limit := start.get("heartbeat_timeout_ms", 0) / 1000:
+            self._watch = SilenceWatch(
+                address_to_reach(start["bind_address"]),
+                first["port"],
+                limit,
+                lambda: self._said,
+                lambda: self._end_silence(limit),
+            )
         return first
+
+    def _end_silence(self, limit: float) -> None:
+        """Nothing of it comes any more, and its nodes are about to end, as their agents hear
+        nothing either."""
+        why = why_silent(self.pid)
+        self._silence = (
+            f"has not answered for {limit:g} s (spark.tfos.heartbeat.timeout)"
+            f"{why and ': '}{why}. It was killed"
+        )
+        logger.warning("the coordinator (%s) %s", self.name, self._silence)
+        self._process.kill()
+
+    def _watch_no_more(self) -> None:
+        if self._watch is not None:
+            self._watch.stop()
 
     def send(self, line: str) -> None:
         """Sends a message. That it is gone is not an error here: ``lines`` end."""
@@ -67,21 +96,28 @@ class CoordinatorProcess:
 
     def lines(self) -> Iterator[str | bytes]:
         """What it says, until it ends."""
-        for line in self._output:
-            if not line.endswith(b"\n"):
-                return  # It ended in the middle of it.
-            yield line
+        try:
+            for line in self._output:
+                if not line.endswith(b"\n"):
+                    return  # It ended in the middle of it.
+                self._said += 1
+                yield line
+        finally:
+            self._watch_no_more()
 
     def kill(self) -> None:
         """Ends it at once."""
+        self._watch_no_more()
         self._process.kill()
 
     def how_it_ended(self) -> str:
         """For people; waits for its end."""
-        return _how_it_ended(self._process.wait())
+        code = self._process.wait()
+        return self._silence or _how_it_ended(code)
 
     def await_end(self, timeout: float) -> None:
         """Waits until it has ended, as it was told; after ``timeout`` seconds kills it."""
+        self._watch_no_more()
         try:
             self._process.wait(timeout)
         except subprocess.TimeoutExpired:

@@ -48,14 +48,14 @@ START = {
 }
 
 
-def start(lease, watched, ports="0", connection_seconds=keeper._CONNECTION_SECONDS):
-    """A keeper beside a process: what it says first."""
+def start(lease, watched, ports="0", connection_seconds=keeper._CONNECTION_SECONDS, **cluster):
+    """A keeper beside a process: what it says first. cluster: what differs from START."""
     program = (
         "from tfos.cluster import keeper\n"
         f"keeper._CONNECTION_SECONDS = {connection_seconds}\n"
         "keeper.main()"
     )
-    bootstrap = {"start": START, "lease": lease, "ports": ports, "watch_pid": watched}
+    bootstrap = {"start": START | cluster, "lease": lease, "ports": ports, "watch_pid": watched}
     done = subprocess.run(
         [sys.executable, "-c", program],
         input=json.dumps({**bootstrap, "executor": "process 7"}) + "\n",
@@ -90,12 +90,17 @@ def _ask(said, *lines, **more):
 
 
 def _events_until_end(said):
+    return _events_and_end(said)[0]
+
+
+def _events_and_end(said):
+    """The events, and how the coordinator has ended."""
     events, after, end = [], 0, None
     while end is None:
         taken = _ask(said, after=after)
         after, end = taken["next"], taken["end"]
         events += map(json.loads, taken["events"])
-    return events
+    return events, end
 
 
 def _tls(said):
@@ -238,6 +243,13 @@ def test_the_end_of_its_executor_is_told(executor, leftovers):
     events = _events_until_end(said)
     [failed] = [event["failure"] for event in events if event["type"] == "failed"]
     assert failed["message"].startswith(f"executor process 7 on {socket.gethostname()}, which")
+
+
+def test_a_coordinator_that_stands_still_is_said(executor, leftovers):
+    said = start(300, executor.pid, heartbeat_timeout_ms=2000)
+    os.kill(said["pid"], signal.SIGSTOP)
+    _, end = _events_and_end(said)
+    assert end.startswith("has not answered for 2 s (spark.tfos.heartbeat.timeout)"), end
 
 
 def test_a_range_that_is_used_up_is_said(executor, leftovers):

@@ -13,7 +13,7 @@ from pyspark.sql import functions
 
 import tfos
 from support.programs.given_rows import with_notes
-from tfos.errors import BadInputError
+from tfos.errors import BadInputError, NodeFailedError
 
 THREE_EXECUTORS = "local-cluster[3,2,1024]"
 
@@ -122,6 +122,31 @@ def test_what_a_lost_node_had_goes_to_the_others(
     assert ledger.batches or ledger.read == ROWS * EPOCHS
     assert ledger.moved > 0
     assert ledger.lost == {f"worker:{victim}"}
+
+
+def run_two(spark, tmp_path):
+    args = {"directory": str(tmp_path), "victim": -1, "killed_in": [0, 0], "payload": False}
+    return tfos.run(spark, train_by_fit, nodes=(2, 2), args=args)
+
+
+def test_an_epoch_without_rows_comes_before_the_first_row(spark_on, leftovers, tmp_path):
+    """Programs wait for that row, which says what the columns hold."""
+    spark = spark_on(THREE_EXECUTORS)
+    rows = spark.range(0, ROWS, 1, 6)
+    with run_two(spark, tmp_path) as cluster:
+        cluster.train(rows.where("false"))
+        cluster.train(rows)
+    assert [node.state for node in cluster.status()] == ["done", "done"]
+    given = given_in_epochs(tmp_path)
+    assert sorted(i for node in given.values() for i in node[-1]) == list(range(ROWS))
+    assert [node[:-1] for node in given.values()] == [[[]], [[]]]
+
+
+def test_a_program_that_never_gets_a_row_is_told(spark_on, leftovers, tmp_path):
+    spark = spark_on(THREE_EXECUTORS)
+    with pytest.raises(NodeFailedError, match="the feed ended before worker:[01] got a row"):
+        with run_two(spark, tmp_path) as cluster:
+            cluster.train(spark.range(ROWS).where("false"))
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ class FeedRun:
             if self._parts.settings.feed_check_retries:
                 for source in sources.values():
                     warn_of_order(source)
-            feeds: dict[str, Callable[[int, Epoch], None]] = {
+            feeds: dict[str, Callable[[int, Epoch], int]] = {
                 name: self._frame_feed(source)
                 if hasattr(source, "mapInArrow")
                 else partial(self._feed_rdd, source)
@@ -105,7 +105,7 @@ class FeedRun:
     def _feed_epochs(
         self,
         plan: Training,
-        feeds: dict[str, Callable[[int, Epoch], None]],
+        feeds: dict[str, Callable[[int, Epoch], int]],
         called: dict[str, str],
         queue: str,
     ) -> None:
@@ -133,9 +133,7 @@ class FeedRun:
                 parts.queues.end_epoch(name, last)
         course.enter(plan.jobs)
 
-    def _feed_whole(
-        self, feed: Callable[[Epoch], None], epoch: Epoch, in_step: bool = True
-    ) -> None:
+    def _feed_whole(self, feed: Callable[[Epoch], int], epoch: Epoch, in_step: bool = True) -> None:
         if self._parts.whole is not None and in_step:
             self._parts.whole.feed(feed, epoch)
         else:
@@ -156,20 +154,21 @@ class FeedRun:
             finally:
                 queues.end_job(epoch)
 
-    def _feed_rdd(self, rdd: Any, seed: int, epoch: Epoch) -> None:
-        """Feeds one epoch, in an order of its own unless ``seed`` is 0."""
+    def _feed_rdd(self, rdd: Any, seed: int, epoch: Epoch) -> int:
+        """Feeds one epoch, in an order of its own unless ``seed`` is 0, and returns how many items
+        that were."""
         parts = self._parts
         if parts.nobody_wants_rows() or rdd.getNumPartitions() == 0:
-            return
+            return 0
         ordered = shuffling.shuffled_rdd(rdd, seed) if seed else rdd
         source, plan = parts.plans.of_rdd(ordered, self._timeout, epoch)
         if plan.pickled and feeds_by_jvm(parts.jobs.spark_context, parts.settings):
             collect = partial(jvm.train_pickled, source, plan)
         else:
             collect = source.mapPartitionsWithIndex(TrainFeeder(plan)).collect
-        self._run_and_count(epoch.title, collect, plan)
+        return self._run_and_count(epoch.title, collect, plan)
 
-    def _frame_feed(self, frame: Any) -> Callable[[int, Epoch], None]:
+    def _frame_feed(self, frame: Any) -> Callable[[int, Epoch], int]:
         """What feeds one epoch of ``frame`` as ``_feed_rdd`` does, once its schema is known to
         fit."""
         parts, decimals = self._parts, self._decimals
@@ -182,7 +181,7 @@ class FeedRun:
         def shuffled(seed: int) -> Any:
             return shuffling.shuffled_frame(source, seed, partitions())
 
-        def feed(seed: int, epoch: Epoch) -> None:
+        def feed(seed: int, epoch: Epoch) -> int:
             ordered = source
             if seed:
                 doing = f"{epoch.title}, its order"
@@ -193,18 +192,20 @@ class FeedRun:
             else:
                 feeder = ArrowTrainFeeder(plan, names, decimals)
                 collect = ordered.mapInArrow(feeder, ArrowTrainFeeder.SCHEMA).collect
-            self._run_and_count(epoch.title, collect, plan)
+            return self._run_and_count(epoch.title, collect, plan)
 
         return feed
 
-    def _run_and_count(self, title: str, collect: Callable[[], list[Any]], plan: FeedPlan) -> None:
-        """Runs a job that trains, enters what its tasks did, and shows it."""
+    def _run_and_count(self, title: str, collect: Callable[[], list[Any]], plan: FeedPlan) -> int:
+        """Runs a job that trains, enters what its tasks did, and shows it. Returns how many items
+        they have fed: none of a job that ended early as no node wants rows any more."""
         parts = self._parts
         parts.tally.begin_job(self._course, plan.pickled)
         of_lost_nodes = ", what lost nodes had" if plan.repeats else ""
         counts = parts.jobs.feed(title + of_lost_nodes, collect, self._show)
         parts.tally.count_job(self._course, counts, was_counted=plan.repeats)
         parts.show_progress("feeding")
+        return sum(items for items, _ in counts)
 
     def _show(self, share: float) -> None:
         self._course.see(share)

@@ -61,9 +61,10 @@ class WholeEpochs:
         self._questions = itertools.count(1)
         self._turn = threading.Lock()
 
-    def feed(self, feed: Callable[[Epoch], None], epoch: Epoch) -> None:
+    def feed(self, feed: Callable[[Epoch], int], epoch: Epoch) -> None:
         """Feeds an epoch until the nodes that are left have trained on its rows, those included
         that a node had got which was lost meanwhile. Nodes that wait to join come in before.
+        ``feed`` returns how many items it has fed.
 
         Up to the last batches of the epoch, that is: once its end is told, nothing is fed again.
         """
@@ -78,11 +79,17 @@ class WholeEpochs:
         finally:
             self._turn.release()
 
-    def _feed(self, feed: Callable[[Epoch], None], epoch: Epoch) -> None:
+    def _feed(self, feed: Callable[[Epoch], int], epoch: Epoch) -> None:
         self._let_in(epoch)
+        fed = 0
         while not self._nobody_wants_rows():
             gone = self._gone()
-            feed(epoch)
+            fed += feed(epoch)
+            if not fed:
+                # Nothing of it can be lost with a node. And a program that waits for its first row,
+                # to learn what the columns hold, takes no part in an epoch, so that this one would
+                # never count as drained.
+                return
             if self._gone().keys() == gone.keys() and self._await_steps(epoch, gone):
                 return
             if lost := self._gone().keys() - gone.keys():

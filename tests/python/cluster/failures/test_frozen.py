@@ -1,5 +1,5 @@
-"""Nodes whose process stands still, in each phase of a cluster: they are named within the bound that
-a setting gives, and everything of the cluster ends."""
+"""Nodes and coordinators whose process stands still, in each phase of a cluster: they are named within
+the bound that a setting gives, and everything of the cluster ends."""
 
 from __future__ import annotations
 
@@ -186,3 +186,44 @@ def test_a_stopped_agent_is_told_apart(spark, cluster):
             finally:
                 agent.resume()
     assert re.search(rf"\(pid {agent.pid}\)", str(failed.value))
+
+
+@pytest.mark.parametrize(
+    ("program", "input_mode"),
+    [
+        pytest.param(
+            programs.run_for_ever,
+            "tensorflow",
+            marks=pytest.mark.failure("coordinator frozen", "training"),
+        ),
+        pytest.param(
+            programs.stay_after_the_feed,
+            "spark",
+            marks=pytest.mark.failure("coordinator frozen", "shutdown"),
+        ),
+    ],
+)
+def test_a_stopped_coordinator_is_named(cluster, tmp_path, program, input_mode):
+    stopped = (
+        r"the coordinator \(process \d+ on the driver's host\) has not answered for 2 s "
+        r"\(spark\.tfos\.heartbeat\.timeout\).*stopped by SIGSTOP"
+    )
+    with pytest.raises(NodeFailedError, match=stopped):
+        with cluster(program, heartbeat_timeout="2s", input_mode=input_mode) as run:
+            coordinator = psutil.Process(run._coordinator.pid)
+
+            def freeze_it():
+                wait_for((tmp_path / "runs").exists, "a program that runs")
+                coordinator.suspend()
+
+            with ThreadPoolExecutor(1) as thread:
+                frozen = thread.submit(freeze_it)
+                try:
+                    if input_mode == "tensorflow":
+                        run.wait(timeout=60)
+                    else:
+                        run.shutdown(timeout=60)
+                finally:
+                    frozen.result()
+                    if coordinator.is_running():
+                        coordinator.resume()

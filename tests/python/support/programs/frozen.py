@@ -94,3 +94,15 @@ def hold_the_interpreter(ctx):
     ctypes.PyDLL(None).sleep(ctx.args["seconds"])
     while not ctx.feed.should_stop():
         keep(ctx, ctx.feed.next_batch(BATCH))
+
+
+def run_for_ever(ctx):
+    pathlib.Path(ctx.args["dir"], "runs").touch()
+    while True:
+        time.sleep(0.1)
+
+
+def stay_after_the_feed(ctx):
+    while not ctx.feed.should_stop():
+        ctx.feed.next_batch(BATCH)
+    run_for_ever(ctx)
