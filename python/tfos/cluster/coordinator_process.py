@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from tfos.base import child, control_message, executable
-from tfos.base.network import address_to_reach
 from tfos.cluster.silence import SilenceWatch, why_silent
 from tfos.errors import TfosError
 
@@ -22,8 +21,8 @@ class CoordinatorProcess:
 
     Owner and lifetime: the :class:`tfos.cluster.coordinator.Coordinator`, which closes it. When
     this process dies instead, the coordinator sees the end of its input, stops every node and
-    exits. One that does not answer within the cluster's ``heartbeat_timeout`` is killed, so that
-    its ``lines`` end. Threads: one reads ``lines``; the rest may be called from any thread.
+    exits. One that stands still for the cluster's ``heartbeat_timeout`` is killed, so that its
+    ``lines`` end. Threads: one reads ``lines``; the rest may be called from any thread.
     """
 
     def __init__(self) -> None:
@@ -33,7 +32,6 @@ class CoordinatorProcess:
             [executable.path(), "coordinator"], own_session=True
         )
         self._send_lock = threading.Lock()
-        self._said = 0  # messages
         self._watch: SilenceWatch | None = None
         self._silence = ""  # why it was killed
 
@@ -61,21 +59,14 @@ class CoordinatorProcess:
             self.close()
             raise
         if limit := start.get("heartbeat_timeout_ms", 0) / 1000:
-            self._watch = SilenceWatch(
-                address_to_reach(start["bind_address"]),
-                first["port"],
-                limit,
-                lambda: self._said,
-                lambda: self._end_silence(limit),
-            )
+            self._watch = SilenceWatch(self.pid, limit, lambda: self._end_silence(limit))
         return first
 
     def _end_silence(self, limit: float) -> None:
-        """Nothing of it comes any more, and its nodes are about to end, as their agents hear
-        nothing either."""
+        """It does nothing any more. Its nodes are about to end, as their agents hear nothing."""
         why = why_silent(self.pid)
         self._silence = (
-            f"has not answered for {limit:g} s (spark.tfos.heartbeat.timeout)"
+            f"has stood still for {limit:g} s (spark.tfos.heartbeat.timeout)"
             f"{why and ': '}{why}. It was killed"
         )
         logger.warning("the coordinator (%s) %s", self.name, self._silence)
@@ -100,7 +91,6 @@ class CoordinatorProcess:
             for line in self._output:
                 if not line.endswith(b"\n"):
                     return  # It ended in the middle of it.
-                self._said += 1
                 yield line
         finally:
             self._watch_no_more()

@@ -1,5 +1,5 @@
-"""Bytes that one node gives to others, which unpickle them. A pickle runs what its author wants, and
-UCX protects no bytes, so they carry a proof that a node of this cluster wrote them.
+"""Bytes that one node gives to others, which unpickle them. A pickle runs what its author wants,
+and UCX protects no bytes, so they carry a proof that a node of this cluster wrote them.
 
 Errors: as the functions say. Threads: any.
 """

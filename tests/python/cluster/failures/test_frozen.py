@@ -205,7 +205,7 @@ def test_a_stopped_agent_is_told_apart(spark, cluster):
 )
 def test_a_stopped_coordinator_is_named(cluster, tmp_path, program, input_mode):
     stopped = (
-        r"the coordinator \(process \d+ on the driver's host\) has not answered for 2 s "
+        r"the coordinator \(process \d+ on the driver's host\) has stood still for 2 s "
         r"\(spark\.tfos\.heartbeat\.timeout\).*stopped by SIGSTOP"
     )
     with pytest.raises(NodeFailedError, match=stopped):

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
-import socket
 import subprocess
+import sys
 import threading
 
 import pytest
 
 from support.waiting import BOUND_SECONDS, wait_for
-from tfos.cluster.silence import Silence, SilenceWatch, why_silent
+from tfos.cluster.silence import Silence, SilenceWatch, switches_of, why_silent
 
 LIMIT = 10.0
 
 
 @pytest.fixture
 def silence():
-    """Of somebody who has answered once."""
-    silence = Silence(LIMIT, 1.0)
-    silence.answer()
-    return silence
+    return Silence(LIMIT, 1.0)
 
 
 def test_it_is_too_long_at_its_limit(silence):
@@ -38,60 +36,54 @@ def test_a_driver_that_was_suspended_has_not_listened_for_as_long(silence):
     assert not any(silence.goes_on(3600.0) for _ in range(4)), "two looks each at most"
 
 
-def test_who_can_not_be_reached_is_not_silent():
-    """A firewall, say, or no descriptor is left for a connection."""
-    silence = Silence(LIMIT, 1.0)
-    assert not any(silence.goes_on(1.0) for _ in range(100))
+@contextlib.contextmanager
+def process_of(program):
+    with subprocess.Popen([sys.executable, "-c", program]) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
-@pytest.fixture
-def server():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(BOUND_SECONDS)
-        yield server
+WAKES = "import time\nwhile True: time.sleep(0.001)"
 
 
-def answer(server):
-    connection, _ = server.accept()
-    with connection:
-        assert connection.recv(4096).startswith(b"GET / HTTP/1.1\r\n")
-        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
-
-
-def test_what_has_answered_and_takes_no_more_connections_is_noticed(server):
+def test_a_process_that_stands_still_is_noticed():
     silent = threading.Event()
-    watch = SilenceWatch("127.0.0.1", server.getsockname()[1], 0.5, lambda: 0, silent.set)
-    for _ in range(3):
-        answer(server)
+    with process_of(WAKES) as process:
+        before = switches_of(process.pid)
+        wait_for(lambda: switches_of(process.pid) > before, "the process to run")
+        watch = SilenceWatch(process.pid, 0.5, silent.set)
         assert not silent.is_set()
-    assert silent.wait(BOUND_SECONDS)
-    watch.stop()
-
-
-def test_messages_are_signs_of_life(server):
-    """Connections wait where a process has no descriptor left, while its messages come."""
-    said, silent, asked_often = [0], threading.Event(), threading.Event()
-
-    def message():
-        said[0] += 1
-        if said[0] > 100:
-            asked_often.set()
-        return said[0]
-
-    watch = SilenceWatch("127.0.0.1", server.getsockname()[1], 0.1, message, silent.set)
-    answer(server)
-    assert asked_often.wait(BOUND_SECONDS)
-    assert not silent.is_set()
-    watch.stop()
-
-
-def test_the_kernel_says_why():
-    process = subprocess.Popen(["sleep", "1000"])
-    try:
-        assert why_silent(process.pid) == ""
         os.kill(process.pid, signal.SIGSTOP)
-        wait_for(lambda: "SIGSTOP" in why_silent(process.pid), "the process to stop")
-    finally:
-        process.kill()
+        assert silent.wait(BOUND_SECONDS)
+        assert "SIGSTOP" in why_silent(process.pid)
+        watch.stop()
+
+
+def test_a_process_that_wakes_says_nothing_and_is_alive():
+    looked, silent = threading.Event(), threading.Event()
+    with process_of(WAKES) as process:
+        watch = SilenceWatch(process.pid, 3, silent.set)
+        # Another one, of a process that sleeps, has its limit at the same time.
+        with process_of("import signal\nsignal.pause()") as asleep:
+            other = SilenceWatch(asleep.pid, 3, looked.set)
+            assert looked.wait(BOUND_SECONDS)
+            other.stop()
+        watch.stop()
+        assert why_silent(process.pid) == ""
+    assert not silent.is_set()
+
+
+def test_a_process_that_has_ended_is_not_silent():
+    silent = threading.Event()
+    with process_of("") as process:
+        wait_for(lambda: switches_of(process.pid) is None, "its end, which nobody has waited for")
         process.wait()
-    assert why_silent(process.pid) == ""
+    assert switches_of(process.pid) is None and why_silent(process.pid) == ""
+    before = set(threading.enumerate())
+    SilenceWatch(process.pid, 0.1, silent.set)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(BOUND_SECONDS)
+        assert not thread.is_alive()
+    assert not silent.is_set()
