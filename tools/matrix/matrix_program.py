@@ -141,7 +141,7 @@ def fit_line(ctx):
     )
     ctx.report(loss=float(history.history["loss"][-1]))
     if ctx.is_chief:
-        model.export(ctx.args["model"], verbose=False)
+        model.export(ctx.args["model"])
 
 
 def build_line(_):

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfos.keras.variables import whole_value
+
 #: Where TensorFlow finds the end of the data in the function that trains, Keras's optimizer may
 #: have counted a step before.
 _STEPS_OF_NO_BATCH = 1
@@ -39,4 +41,4 @@ class EpochWatch:
 def _steps_of(model: Any) -> int:
     """Those of the optimizer, where there is one that counts them."""
     iterations = getattr(getattr(model, "optimizer", None), "iterations", None)
-    return 0 if iterations is None else int(iterations)
+    return 0 if iterations is None else whole_value(iterations)

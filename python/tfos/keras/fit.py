@@ -26,6 +26,7 @@ from tfos.keras.joining import (
     state_of,
 )
 from tfos.keras.skipping import count_from, skip_no_more, skip_steps
+from tfos.keras.variables import whole_value
 
 
 def is_distributed(optimizer: Any) -> bool:
@@ -90,7 +91,7 @@ class _Begin(Callback):
             model._initial_epoch = shared
         begin_with(rest, self._callbacks)
         if comes:
-            count_from(model, max(0, int(optimizer.iterations) - steps))
+            count_from(model, max(0, whole_value(optimizer.iterations) - steps))
         if steps > 0:
             skip_steps(model, steps)
 

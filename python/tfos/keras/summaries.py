@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfos.keras.callback import Callback
 from tfos.keras.rates import Rates
+from tfos.keras.variables import whole_value
 
 
 class Summaries(Callback):
@@ -73,6 +74,6 @@ class Summaries(Callback):
     def _now(self) -> dict[str, Any]:
         return {
             **self._counters(),
-            "step": int(self.model.optimizer.iterations),
+            "step": whole_value(self.model.optimizer.iterations),
             "cpu_seconds": time.process_time(),
         }

@@ -17,6 +17,7 @@ import tensorflow as tf
 from tfos import collective
 from tfos.errors import BadInputError
 from tfos.keras.sharing import WEIGHTS, Given, share
+from tfos.keras.variables import whole_value
 
 _GRADIENTS = "gradients"
 #: What a batch weighs at least that is part of a step: no weight at all is for nodes without rows.
@@ -114,7 +115,8 @@ class Together:
         # Iterations may differ alone: Keras counts, or not, the step that finds no batch.
         nodes = collective.all_gather(
             tf.constant(
-                [[missed, collective.rank(), int(iterations), self.node_is_over()]], tf.int64
+                [[missed, collective.rank(), whole_value(iterations), self.node_is_over()]],
+                tf.int64,
             ),
             name="the end of an epoch",
         ).numpy()

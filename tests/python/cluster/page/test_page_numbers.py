@@ -18,7 +18,8 @@ def test_a_node_that_does_not_answer_is_named(small):
         wait_for(lambda: silent in text_of(driver, "#training-text"), "word of the silence")
         assert row(driver, "worker:0")["State"] == "running (no sign of life for 24 s)"
         assert row(driver, "chief:0")["State"] == "running"
-        assert small.coordinator.progress["silent"] == silent
+        # The driver's line has it a heartbeat later.
+        wait_for(lambda: small.coordinator.progress["silent"] == silent, "word of it in the driver")
         assert complaints(driver) == []
         small.report(1, **metrics(5, seconds_without_answer=0))
         wait_for(lambda: row(driver, "worker:0")["State"] == "running", "its answer")
@@ -91,7 +92,9 @@ def test_a_node_says_that_it_waits_for_the_first_of_its_rows():
         waiting = "waiting for the first rows"
         wait_for(lambda: waiting in text_of(driver, "#training-text"), "what the nodes do")
         assert row(driver, "worker:0")["State"] == f"running ({waiting})"
-        assert cluster.coordinator.progress["nodes"] == waiting
+        wait_for(
+            lambda: cluster.coordinator.progress["nodes"] == waiting, "word of it in the driver"
+        )
         cluster.report(1, **waits | {"feed_chunks": 1})
         has_rows = "running (no row read yet)"
         wait_for(lambda: row(driver, "worker:0")["State"] == has_rows, "rows to read")
