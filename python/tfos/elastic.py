@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from tfos import collective
+from tfos.collective.sealing import opened, sealed
 from tfos.errors import BadInputError
 from tfos.keras import sharing
 from tfos.keras.fit import is_distributed
 from tfos.keras.joining import lets_in
-from tfos.keras.sealing import opened, sealed
 
 
 class State:

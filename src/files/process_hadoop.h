@@ -17,8 +17,8 @@ namespace tfos::files {
 /// Says where jars are looked for without SPARK_HOME ("" for nowhere). Of no effect once Java runs.
 void SetSparkHome(std::string spark_home);
 
-/// Has the client read `all` where the variable TFOS_HADOOP_PROPERTIES still says `shown`. Processes
-/// that this one starts inherit only the latter. Of no effect once Java runs.
+/// Has the client read `all` where the variable TFOS_HADOOP_PROPERTIES still says `shown`.
+/// Processes that this one starts inherit only the latter. Of no effect once Java runs.
 void SetHadoopProperties(std::string shown, std::string all);
 
 /// The class path that Java is going to start with, as hadoop::FindClassPath has it.

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfos import collective
+from tfos.collective.sealing import opened, sealed
 from tfos.keras import callback_state
 from tfos.keras.callback import Callback
-from tfos.keras.sealing import opened, sealed
 
 
 def joining(model: Any, callbacks: Sequence[Any]) -> tuple[list[Callback], list[Callback]]:
