@@ -51,8 +51,8 @@ def run(
 
     In a barrier stage all run at the same time, and too few slots for that are an error before
     anything starts (BadInputError; ``spark.tfos.slots.timeout`` says how long executors may take to
-    register). Spark has no barrier stages with dynamic allocation, which is a BadInputError, too.
-    Without one they run as slots become free. GPUs are those that
+    register). With dynamic allocation Spark refuses barrier stages, so the call raises
+    BadInputError. With ``barrier=False`` instances run as slots become free. GPUs are those that
     Spark assigned to the task. If it manages none, each instance gets ``gpus_per_instance`` of its
     host, by default one where there is one. In a barrier stage the instances of a host share its
     GPUs out among them; without it an instance waits until as many are free. A failing instance

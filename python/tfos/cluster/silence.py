@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+logger = logging.getLogger(__name__)
+
 #: How often within the limit it is looked whether the coordinator has given a sign of life.
 _LOOKS = 10
 _SWITCHES = re.compile(r"^(?:non)?voluntary_ctxt_switches:\s*(\d+)$", re.MULTILINE)
-#: And nobody has waited for it.
+#: The process has ended, and its parent has not waited for it yet.
 _ENDED = re.compile(r"^State:\s*[ZX]", re.MULTILINE)
 #: What /proc calls the states in which a process does nothing (proc_pid_stat(5)).
 _STATES = {
@@ -30,7 +33,8 @@ class Silence:
 
     Attributes:
         limit: seconds, from which on the silence is too long.
-        look: seconds between two looks. More than two of them were not spent awake.
+        look: seconds between two looks. If more have passed, this process was suspended, so at
+            most two looks count.
     """
 
     limit: float
@@ -49,7 +53,8 @@ class Silence:
 
 class SilenceWatch:
     """Tells when a coordinator stands still. It looks at its deadlines in each heartbeat interval,
-    so the kernel counts that its thread runs again and again.
+    so the kernel counts that its thread runs again and again. Where the kernel does not count that,
+    nobody watches.
 
     Agents notice such a coordinator, and end their nodes. But its pipe stays open, so the driver
     would wait for its messages for ever.
@@ -75,33 +80,51 @@ class SilenceWatch:
 
     def _watch(self) -> None:
         """Body of the thread."""
-        before, since = switches_of(self._pid), time.monotonic()
+        before, since = signs_of_life(self._pid), time.monotonic()
         while before is not None and not self._stopped.wait(self._silence.look):
-            switches, now = switches_of(self._pid), time.monotonic()
-            if switches != before:
+            signs, now = signs_of_life(self._pid), time.monotonic()
+            if signs == ():
+                signs = before
+            elif signs != before:
                 self._silence.end()
             elif self._silence.goes_on(now - since):
                 self._on_silence()
                 return
-            before, since = switches, now
+            before, since = signs, now
 
 
-def switches_of(pid: int) -> int | None:
-    """How often the main thread of a process has been given a processor, or given it back; None if
-    there is no such process."""
+def signs_of_life(pid: int) -> tuple[int, ...] | None:
+    """What grows as long as the main thread of a process runs: how often it was given a processor
+    or gave it back, and how long it had one. None if there is no such process, or if the kernel
+    does not count that. Empty if it can't be read now, as no descriptor is left."""
     try:
-        with open(f"/proc/{pid}/status") as file:
-            status = file.read()
-    except OSError:
+        status, stat = _read(pid, "status"), _read(pid, "stat")
+    except (FileNotFoundError, ProcessLookupError):
         return None
-    return None if _ENDED.search(status) else sum(map(int, _SWITCHES.findall(status)))
+    except OSError as error:
+        logger.debug("whether the coordinator runs can't be seen: %s", error)
+        return ()
+    switches = tuple(map(int, _SWITCHES.findall(status)))
+    if not switches or _ENDED.search(status):
+        return None
+    user, system = _fields(stat)[11:13]
+    return (*switches, int(user), int(system))
 
 
 def why_silent(pid: int) -> str:
     """What the kernel says of a process that does not answer, for people; "" where it runs."""
     try:
-        with open(f"/proc/{pid}/stat") as file:
-            state = file.read().rpartition(")")[2].split()[0]
+        state, *_ = _fields(_read(pid, "stat"))
     except OSError:
         return ""
     return _STATES.get(state, "")
+
+
+def _read(pid: int, name: str) -> str:
+    with open(f"/proc/{pid}/{name}") as file:
+        return file.read()
+
+
+def _fields(stat: str) -> list[str]:
+    """Those behind the name of the program, which may be anything. The first one is the state."""
+    return stat.rpartition(")")[2].split()

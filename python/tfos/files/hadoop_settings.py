@@ -21,7 +21,9 @@ PROPERTIES_VARIABLE = "TFOS_HADOOP_PROPERTIES"
 #: Names of properties whose values are secret, such as ``fs.s3a.secret.key``: those that Spark
 #: hides in its own pages, and what clouds call theirs.
 _SECRET = re.compile(
-    "secret|passw|token|credential|(access|account|encryption|private)[._-]?key", re.IGNORECASE
+    r"secret|passw|token|credential|\.sas\."
+    r"|(access|account|api|application|encryption|private)[._-]?key",
+    re.IGNORECASE,
 )
 
 #: The Spark configuration's prefix of Hadoop's own properties.

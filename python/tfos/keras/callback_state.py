@@ -1,5 +1,5 @@
-"""What callbacks of Keras remember that decide about a training, for a node that joins it. Without
-that it would keep its learning rate where the others lower theirs, or train on alone.
+"""The state of Keras' callbacks that can end a training or change its rate, for a node that joins.
+Without it the node would keep its learning rate where the others lower theirs, or train on alone.
 
 Errors: none. Threads: the one that trains.
 """
@@ -16,30 +16,32 @@ _REMEMBERED = {
     "ReduceLROnPlateau": ("best", "wait", "cooldown_counter"),
 }
 
+_PACKAGES = ("keras", "tf_keras")
+
 #: By the name of the class: what each callback of it remembers, in their order. Chiefs may have
 #: callbacks of other classes than workers.
 State = dict[str, list[dict[str, Any]]]
 
 
 def state_of(callbacks: Iterable[Any]) -> State:
-    """What those of them remember that decide. It is not a copy."""
+    """That of those among them. It is not a copy."""
     return {
         kind: [
             {name: vars(each)[name] for name in _REMEMBERED[kind] if name in vars(each)}
             for each in those
         ]
-        for kind, those in _deciding(callbacks).items()
+        for kind, those in _with_state(callbacks).items()
     }
 
 
 def adopt(callbacks: Iterable[Any], state: State) -> None:
     """Has them remember what those of another node do."""
-    for kind, those in _deciding(callbacks).items():
+    for kind, those in _with_state(callbacks).items():
         for callback, values in zip(those, state.get(kind, ()), strict=False):
             vars(callback).update(values)
 
 
-def _deciding(callbacks: Iterable[Any]) -> dict[str, list[Any]]:
+def _with_state(callbacks: Iterable[Any]) -> dict[str, list[Any]]:
     found = defaultdict(list)
     for callback in callbacks:
         for kind in type(callback).__mro__:
@@ -47,6 +49,3 @@ def _deciding(callbacks: Iterable[Any]) -> dict[str, list[Any]]:
                 found[kind.__name__].append(callback)
                 break
     return found
-
-
-_PACKAGES = ("keras", "tf_keras")

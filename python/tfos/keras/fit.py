@@ -25,8 +25,7 @@ from tfos.keras.joining import (
     joining,
     state_of,
 )
-from tfos.keras.skipping import count_from, skip_no_more, skip_steps
-from tfos.keras.variables import whole_value
+from tfos.keras.skipping import skip_no_more, skip_steps
 
 
 def is_distributed(optimizer: Any) -> bool:
@@ -85,15 +84,11 @@ class _Begin(Callback):
             optimizer.build(model.trainable_variables)
         # Where Keras 3's BackupAndRestore, on the chief only perhaps, says that training goes on.
         epoch = getattr(model, "_initial_epoch", None) or 0
-        comes = not collective.group().has_state
         shared, steps, rest = optimizer._together.share(state_of(model), epoch)
         if shared != epoch:
             model._initial_epoch = shared
-        begin_with(rest, self._callbacks)
-        if comes:
-            count_from(model, max(0, whole_value(optimizer.iterations) - steps))
-        if steps > 0:
-            skip_steps(model, steps)
+        skips = steps > 0 and skip_steps(model, steps)
+        begin_with(rest, self._callbacks, steps if skips else 0)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         # It belongs to this fit alone, which has read it by now: Keras never takes it back.

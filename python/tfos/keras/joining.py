@@ -3,8 +3,9 @@ there is :mod:`tfos.elastic`.
 
 A node that comes later, or in place of a lost one, runs the program from its beginning. Its first
 ``fit`` waits until those that train have ended a step and let it in. It gets weights, the
-optimizer's variables, epoch and step from one of them, and what callbacks remember that decide. It
-reads past the batches that they have trained on in this epoch, and trains on with them.
+optimizer's variables, epoch and step from one of them, and the state of callbacks that can end the
+training or change its rate. It reads past the batches that they have trained on in this epoch, and
+trains on with them.
 
 Where Spark feeds the nodes, it comes in before an epoch instead: it has no rows of one that has
 begun. It waits for that where it asks for its rows, which it gets as soon as it is in.
@@ -12,13 +13,16 @@ begun. It waits for that where it asks for its rows, which it gets as soon as it
 
 from __future__ import annotations
 
-import pickle
+import base64
+import io
+import json
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tfos import collective
-from tfos.collective.sealing import opened, sealed
-from tfos.keras import callback_state
+from tfos.keras import callback_state, reporting
 from tfos.keras.callback import Callback
 
 
@@ -97,24 +101,52 @@ class BetweenEpochs(Callback):
             )
 
 
-def rest_of(callbacks: Sequence[Any], epochs: Any) -> bytes:
+def rest_of(callbacks: Sequence[Any], epochs: dict[str, int] | None) -> bytes:
     """What a node that joins gets besides the model's state. ``epochs``: those of the feed that the
     others begin; None where Spark feeds none."""
-    return sealed(pickle.dumps((callback_state.state_of(callbacks), epochs)))
+    given = {
+        "callbacks": callback_state.state_of(callbacks),
+        "steps": reporting.steps_made(),
+        "epochs": epochs,
+    }
+    return json.dumps(given, default=_as_text).encode()
 
 
-def begin_with(rest: bytes, callbacks: Sequence[Any]) -> None:
-    """On a node that joins: has its callbacks decide as the others', and reads from the epoch on
-    that these begin."""
+def begin_with(rest: bytes, callbacks: Sequence[Any], skipped: int) -> None:
+    """On a node that joins: has its callbacks decide as the others', counts the steps that these
+    have made, and reads from the epoch on that they begin. ``skipped``: steps of these that it
+    reads past, and counts then."""
     if not rest:
         return
-    state, epochs = pickle.loads(opened(rest))
-    callback_state.adopt(callbacks, state)
-    if epochs is not None:
-        collective.group().feed.begin_at(epochs)
+    given = json.loads(rest, object_hook=_as_array)
+    callback_state.adopt(callbacks, given["callbacks"])
+    reporting.begin_after(given["steps"] - skipped)
+    if given["epochs"] is not None:
+        collective.group().feed.begin_at(given["epochs"])
+
+
+_ARRAY = "array of NumPy"
+
+
+def _as_text(value: Any) -> dict[str, str]:
+    """An array or a number of NumPy's, for JSON: a pickle could run what its author wants."""
+    file = io.BytesIO()
+    np.save(file, np.asarray(value), allow_pickle=False)
+    return {_ARRAY: base64.b64encode(file.getvalue()).decode()}
+
+
+def _as_array(given: dict[str, Any]) -> Any:
+    if _ARRAY not in given:
+        return given
+    array = np.load(io.BytesIO(base64.b64decode(given[_ARRAY])), allow_pickle=False)
+    return array if array.ndim else array.item()
 
 
 def state_of(model: Any) -> list[Any]:
     """What the nodes begin with: weights, statistics of layers, and the optimizer's variables, of
-    which one counts its steps."""
-    return [*model.weights, *model.optimizer.variables]
+    which one counts its steps. Legacy Keras does not count the rate among these."""
+    variables = [*model.weights, *model.optimizer.variables]
+    rate = getattr(model.optimizer, "_learning_rate", None)
+    if hasattr(rate, "assign") and all(rate is not variable for variable in variables):
+        variables.append(rate)
+    return variables

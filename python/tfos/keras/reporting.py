@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfos.keras.callback import Callback, add_to_fit
-from tfos.keras.skipping import is_skipping, take_steps_before
+from tfos.keras.skipping import is_skipping
 
 #: Between two reports of all numbers; a heartbeat carries the latest.
 _INTERVAL_SECONDS = 0.5
@@ -38,7 +38,7 @@ def prepare(
     package: Any, report: Report, say: Say, look_again: LookAgain = lambda look: None
 ) -> None:
     """Has models of ``package`` report from now on."""
-    count = Count()
+    count = _count
     evaluations = Evaluations(say)
     look_again(lambda: count.tell_news(report))
     look_again(evaluations.look)
@@ -60,6 +60,10 @@ class Count:
         self._told = 0
         self._told_epochs = False
         self._lock = threading.Lock()
+
+    @property
+    def steps(self) -> int:
+        return self._steps
 
     def add(self, steps: int) -> None:
         with self._lock:
@@ -87,6 +91,19 @@ class Count:
                 return
             self._told = self._steps
             report({"step": self._steps})
+
+
+_count = Count()
+
+
+def steps_made() -> int:
+    """By all models of this process, with those of :func:`begin_after`."""
+    return _count.steps
+
+
+def begin_after(steps: int) -> None:
+    """On a node that joins: others have made so many, so it tells of the same step as they do."""
+    _count.add(steps)
 
 
 class Evaluations:
@@ -171,8 +188,6 @@ class Reporting(Callback):
         self._steps = (self.params or {}).get("steps")
         epochs = (self.params or {}).get("epochs") or 0
         self._counts_epochs = epochs > 1 or (epochs == 1 and self._steps is not None)
-        # So all nodes tell of the same step.
-        self._count.add(take_steps_before(self.model))
         if self._traces:
             self._say(_FIRST_STEP)
 

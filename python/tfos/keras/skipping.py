@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 
-def skip_steps(model: Any, steps: int) -> None:
+def skip_steps(model: Any, steps: int) -> bool:
     """Has the first epoch of ``fit`` read past so many batches, or all that it has here: then
     :func:`skip_no_more` at its end. Callbacks hear of their steps, and count as on the other nodes.
-    Their logs mean nothing."""
+    Their logs mean nothing. Returns whether it can."""
     plain = getattr(model, "train_function", None)
     if plain is None or not hasattr(model, "steps_per_execution"):
-        return
+        return False
     left = steps
 
     def train_function(iterator: Any) -> Any:
@@ -29,6 +29,7 @@ def skip_steps(model: Any, steps: int) -> None:
 
     train_function.of_keras = plain  # type: ignore[attr-defined]
     model.train_function = train_function
+    return True
 
 
 def is_skipping(model: Any) -> bool:
@@ -41,17 +42,3 @@ def skip_no_more(model: Any) -> None:
     plain = getattr(getattr(model, "train_function", None), "of_keras", None)
     if plain is not None:
         model.train_function = plain
-
-
-def count_from(model: Any, steps: int) -> None:
-    """On a node that joins: the steps that others have made without it. Those that it reads past
-    are not among them."""
-    model.steps_before_of_tfos = steps
-
-
-def take_steps_before(model: Any) -> int:
-    """Those of :func:`count_from`, for the one that counts: once."""
-    steps = getattr(model, "steps_before_of_tfos", 0)
-    if steps:
-        model.steps_before_of_tfos = 0
-    return steps

@@ -7,7 +7,7 @@ import pytest
 import tf_keras
 
 import keras
-from tfos.keras import callback_state
+from tfos.keras import callback_state, joining, reporting
 
 
 @pytest.fixture(params=[keras, tf_keras], ids=["keras 3", "legacy"])
@@ -49,3 +49,26 @@ def test_a_node_may_have_others(package):
     ours[0].wait = 9
     callback_state.adopt(ours, callback_state.state_of(theirs))
     assert [each.wait for each in (ours[0], ours[1])] == [9, 2]
+
+
+def test_it_goes_to_the_node_as_json(package, monkeypatch):
+    monkeypatch.setattr(reporting, "_count", reporting.Count())
+    reporting.begin_after(50)
+    theirs, ours = callbacks_of(package), callbacks_of(package)
+    theirs[0].best, theirs[0].best_weights = np.float32(0.5), [np.ones((2, 3)), np.zeros(0)]
+    theirs[1].best, theirs[2].best = np.inf, None
+    rest = joining.rest_of(theirs, None)
+    monkeypatch.setattr(reporting, "_count", reporting.Count())
+    joining.begin_with(rest, ours, skipped=8)
+    assert reporting.steps_made() == 42
+    assert [each.best for each in ours] == [0.5, np.inf, None]
+    first, second = ours[0].best_weights
+    assert np.array_equal(first, np.ones((2, 3))) and second.shape == (0,)
+
+
+def test_what_nodes_begin_with_has_the_learning_rate_once(package):
+    model = package.Sequential([package.layers.Input((2,)), package.layers.Dense(1)])
+    model.compile(package.optimizers.Adam(0.5), "mse")
+    model.optimizer.build(model.trainable_variables)
+    values = [np.asarray(variable) for variable in joining.state_of(model)]
+    assert sum(value.shape == () and value == 0.5 for value in values) == 1

@@ -42,7 +42,7 @@ def test_all_batches_of_later_epochs_are_trained(steps, steps_per_epoch):
     # A batch takes 1 off the only weight.
     model.compile(keras.optimizers.SGD(1.0), lambda labels, given: given)
     model.set_weights([np.zeros((1, 1), np.float32)])
-    joins, trained = Joins(model), []
+    joins, trained = Joins(model, []), []
     joins.steps = steps
     count = keras.callbacks.LambdaCallback(
         on_epoch_end=lambda epoch, logs: trained.append(-float(model.get_weights()[0][0, 0]))
@@ -63,7 +63,7 @@ def test_no_loss_is_reported_of_batches_that_were_skipped(steps, losses):
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False)])
     model.compile(keras.optimizers.SGD(0.0), lambda labels, given: given + 7.0)
     model.set_weights([np.zeros((1, 1), np.float32)])
-    joins, told = Joins(model), []
+    joins, told = Joins(model, []), []
     joins.steps = steps
     # Each look at the clock is long after the one before, so all is reported.
     times = itertools.count(0.0, 10.0)

@@ -187,6 +187,9 @@ def test_secret_properties_are_known_by_their_names(monkeypatch):
         "fs.s3a.session.token",
         "fs.s3a.encryption.key",
         "fs.azure.account.key.logs.blob.core.windows.net",
+        "fs.azure.sas.rows.logs.blob.core.windows.net",
+        "fs.cos.apikey",
+        "fs.b2.application.key",
         "hadoop.security.keystore.java-keystore-provider.password-file",
     )
     others = ("fs.defaultFS", "fs.s3a.endpoint", "dfs.key.provider.uri")

@@ -205,11 +205,11 @@ def test_a_stopped_agent_is_told_apart(spark, cluster):
 )
 def test_a_stopped_coordinator_is_named(cluster, tmp_path, program, input_mode):
     stopped = (
-        r"the coordinator \(process \d+ on the driver's host\) has stood still for 2 s "
+        r"the coordinator \(process \d+ on the driver's host\) has stood still for 5 s "
         r"\(spark\.tfos\.heartbeat\.timeout\).*stopped by SIGSTOP"
     )
     with pytest.raises(NodeFailedError, match=stopped):
-        with cluster(program, heartbeat_timeout="2s", input_mode=input_mode) as run:
+        with cluster(program, heartbeat_timeout="5s", input_mode=input_mode) as run:
             coordinator = psutil.Process(run._coordinator.pid)
 
             def freeze_it():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -12,7 +13,8 @@ import threading
 import pytest
 
 from support.waiting import BOUND_SECONDS, wait_for
-from tfos.cluster.silence import Silence, SilenceWatch, switches_of, why_silent
+from tfos.cluster import silence as silence_module
+from tfos.cluster.silence import Silence, SilenceWatch, signs_of_life, why_silent
 
 LIMIT = 10.0
 
@@ -51,8 +53,8 @@ WAKES = "import time\nwhile True: time.sleep(0.001)"
 def test_a_process_that_stands_still_is_noticed():
     silent = threading.Event()
     with process_of(WAKES) as process:
-        before = switches_of(process.pid)
-        wait_for(lambda: switches_of(process.pid) > before, "the process to run")
+        before = signs_of_life(process.pid)
+        wait_for(lambda: signs_of_life(process.pid) != before, "the process to run")
         watch = SilenceWatch(process.pid, 0.5, silent.set)
         assert not silent.is_set()
         os.kill(process.pid, signal.SIGSTOP)
@@ -78,12 +80,35 @@ def test_a_process_that_wakes_says_nothing_and_is_alive():
 def test_a_process_that_has_ended_is_not_silent():
     silent = threading.Event()
     with process_of("") as process:
-        wait_for(lambda: switches_of(process.pid) is None, "its end, which nobody has waited for")
+        wait_for(lambda: signs_of_life(process.pid) is None, "its end, which nobody has waited for")
         process.wait()
-    assert switches_of(process.pid) is None and why_silent(process.pid) == ""
+    assert signs_of_life(process.pid) is None and why_silent(process.pid) == ""
     before = set(threading.enumerate())
     SilenceWatch(process.pid, 0.1, silent.set)
     for thread in set(threading.enumerate()) - before:
         thread.join(BOUND_SECONDS)
         assert not thread.is_alive()
     assert not silent.is_set()
+
+
+@pytest.mark.parametrize("status", ["State:\tS (sleeping)\nThreads:\t1\n", ""])
+def test_where_the_kernel_counts_nothing_nobody_is_silent(monkeypatch, status):
+    """As in some sandboxes for containers."""
+    monkeypatch.setattr(silence_module, "_read", lambda pid, name: status)
+    assert signs_of_life(os.getpid()) is None
+
+
+def test_what_can_not_be_read_for_a_moment_tells_nothing(monkeypatch):
+    def fails(pid, name):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with process_of(WAKES) as process:
+        assert signs_of_life(process.pid)
+        monkeypatch.setattr(silence_module, "_read", fails)
+        assert signs_of_life(process.pid) == ()
+
+
+def test_a_process_that_computes_without_a_pause_is_alive():
+    with process_of("while True: pass") as process:
+        before = signs_of_life(process.pid)
+        wait_for(lambda: signs_of_life(process.pid)[2:] > before[2:], "the process to run")
