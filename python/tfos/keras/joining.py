@@ -56,9 +56,12 @@ class Joining(Callback):
         self.model = model
         self._callbacks = callbacks
         self._epoch = 0
+        self._steps_before = 0  # the epoch
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._epoch = epoch
+        # The step at hand may be counted after this callback has heard of it.
+        self._steps_before = reporting.steps_made()
         collective.group().set_in_steps(True)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -67,7 +70,7 @@ class Joining(Callback):
                 state_of(self.model),
                 self._epoch,
                 batch + 1,
-                rest_of(self._callbacks, None),
+                rest_of(self._callbacks, self._steps_before + batch + 1, None),
                 joining=True,
             )
 
@@ -97,16 +100,19 @@ class BetweenEpochs(Callback):
         group.set_in_steps(False)
         if group.meet_after_step():
             self.model.optimizer._together.share(
-                state_of(self.model), epoch, rest=rest_of(self._callbacks, epochs), joining=True
+                state_of(self.model),
+                epoch,
+                rest=rest_of(self._callbacks, reporting.steps_made(), epochs),
+                joining=True,
             )
 
 
-def rest_of(callbacks: Sequence[Any], epochs: dict[str, int] | None) -> bytes:
-    """What a node that joins gets besides the model's state. ``epochs``: those of the feed that the
-    others begin; None where Spark feeds none."""
+def rest_of(callbacks: Sequence[Any], steps: int, epochs: dict[str, int] | None) -> bytes:
+    """What a node that joins gets besides the model's state. ``steps``: that this node has made.
+    ``epochs``: those of the feed that the others begin; None where Spark feeds none."""
     given = {
         "callbacks": callback_state.state_of(callbacks),
-        "steps": reporting.steps_made(),
+        "steps": steps,
         "epochs": epochs,
     }
     return json.dumps(given, default=_as_text).encode()

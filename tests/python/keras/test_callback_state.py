@@ -52,12 +52,10 @@ def test_a_node_may_have_others(package):
 
 
 def test_it_goes_to_the_node_as_json(package, monkeypatch):
-    monkeypatch.setattr(reporting, "_count", reporting.Count())
-    reporting.begin_after(50)
     theirs, ours = callbacks_of(package), callbacks_of(package)
     theirs[0].best, theirs[0].best_weights = np.float32(0.5), [np.ones((2, 3)), np.zeros(0)]
     theirs[1].best, theirs[2].best = np.inf, None
-    rest = joining.rest_of(theirs, None)
+    rest = joining.rest_of(theirs, 50, None)
     monkeypatch.setattr(reporting, "_count", reporting.Count())
     joining.begin_with(rest, ours, skipped=8)
     assert reporting.steps_made() == 42
