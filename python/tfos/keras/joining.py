@@ -56,7 +56,7 @@ class Joining(Callback):
         self.model = model
         self._callbacks = callbacks
         self._epoch = 0
-        self._steps_before = 0  # the epoch
+        self._steps_before = 0  # that were made before this epoch
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._epoch = epoch
