@@ -60,8 +60,8 @@ class SilenceWatch:
     would wait for its messages for ever.
 
     Owner and lifetime: the :class:`tfos.cluster.coordinator_process.CoordinatorProcess`, until
-    ``stop``. Threads: one of its own, which ends with the first silence that is too long, or when
-    there is no such process.
+    ``stop``. Threads: one of its own. It ends with the first silence that is too long, and with
+    the process.
 
     limit: seconds without a sign of life, more than a heartbeat interval. on_silence: called from
     the thread, once.
@@ -94,9 +94,9 @@ class SilenceWatch:
 
 
 def signs_of_life(pid: int) -> tuple[int, ...] | None:
-    """What grows as long as the main thread of a process runs: how often it was given a processor
-    or gave it back, and how long it had one. None if there is no such process, or if the kernel
-    does not count that. Empty if it can't be read now, as no descriptor is left."""
+    """What grows as long as the main thread of a process runs: its context switches and its
+    processor time. None if the process has ended, or if the kernel does not count switches. Empty
+    if the counts can't be read now, as no descriptor is left."""
     try:
         status, stat = _read(pid, "status"), _read(pid, "stat")
     except (FileNotFoundError, ProcessLookupError):
