@@ -5,7 +5,8 @@
 
 The program keeps checkpoints. When a node is lost, the cluster ends with an error that names it.
 The driver then starts another cluster with the same program, which goes on from the newest
-checkpoint, and feeds it the epochs that are left. Here a node kills itself once (--kill-in).
+checkpoint (resume=), and is fed the epochs that are left. Here a node kills itself once
+(--kill-in).
 """
 
 import argparse
@@ -67,7 +68,7 @@ def train(ctx):
             ctx.average_metrics(),
             Report(),
             Accident(),
-            ctx.checkpoint(args.checkpoints, keep=2),
+            ctx.checkpoint(keep=2),
         ],
         verbose=0,
     )
@@ -82,9 +83,8 @@ def run(spark, args, rows):
         done = kept.epoch if kept else 0
         print(f"Cluster {clusters}: {done} of {args.epochs} epochs are done", flush=True)
         try:
-            with tfos.run(spark, train, nodes=2, args=args) as cluster:
-                if done < args.epochs:  # Else the nodes only save the model.
-                    cluster.train(rows, epochs=args.epochs - done)
+            with tfos.run(spark, train, nodes=2, args=args, resume=args.checkpoints) as cluster:
+                cluster.train(rows, epochs=args.epochs)  # If all are done, nodes save the model.
             break
         except NodeFailedError as error:
             if clusters > MOST_RESTARTS:

@@ -65,6 +65,7 @@ class Cluster:
         self.default_fs = paths.default_fs(sc)
         self.working_dir = os.getcwd()
         self._queues = request.queues
+        self._resumption = plan.resumption
         self._token = keys.new_token()
         self._jobs = SparkJobs(sc, self.cluster_id)
         self._begun = threading.Event()  # all that follows here is there
@@ -153,6 +154,7 @@ class Cluster:
             data: an RDD (its objects), a DataFrame (Rows of NumPy values, docs/dataframes.md), or
                 a DStream (every batch, from when it starts; a stream has no epochs).
             epochs: passes over the data, a Spark job each. The nodes hear when one has ended.
+                Those that the checkpoint of ``tfos.run(..., resume=...)`` has are not fed again.
             feed_timeout: seconds without any progress after which feeding fails. A program may
                 pause for as long, to evaluate or to export; one that dies is noticed at once.
             queue: the queue to fill: ``"input"`` or ``"validation"``. Two threads may fill both at
@@ -182,7 +184,12 @@ class Cluster:
             self._check_feedable(name)
         for source in sources.values():
             self._feed.learn_schema(source)
-        plan = plan_training(sources, epochs, shuffle, cache, self._feed.may_lose_nodes)
+        plan = plan_training(
+            sources, epochs, shuffle, cache, self._feed.may_lose_nodes, self._resumption
+        )
+        if plan.jobs == 0:
+            self._progress.say(f"resume | these {plan.done} epochs are done: nothing is fed")
+            return
         with self._show_progress.waiting():
             self._feed.train(plan, sources, queue, feed_timeout, decimals)
 

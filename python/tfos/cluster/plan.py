@@ -10,6 +10,7 @@ from typing import Any
 from tfos.base import keys
 from tfos.base.roles import SERVICE_JOBS, service_nodes, tensorboard_node
 from tfos.cluster import launch
+from tfos.cluster.resumption import Resumption
 from tfos.feed.datafeed import VALIDATION_QUEUE
 from tfos.files import hadoop_settings
 from tfos.settings import Settings
@@ -42,6 +43,7 @@ class ClusterRequest:
     #: How many of ``nodes`` must not be lost; None: all of them.
     min_nodes: int | None = None
     mlflow: Any = False
+    resume: str | os.PathLike[str] | None = None
 
     @property
     def on_driver(self) -> int:
@@ -60,6 +62,7 @@ class ClusterPlan:
     payload: bytes = field(repr=False)
     #: The ResourceProfile of the launch tasks; None: Spark's default.
     profile: Any = None
+    resumption: Resumption | None = None
 
     @property
     def node_count(self) -> int:
@@ -153,6 +156,7 @@ class ClusterPlan:
                 "default_fs": default_fs,
                 "working_dir": working_dir,
                 "log_dir": log_dir,
+                "resume": None if self.resumption is None else self.resumption.of_node(),
                 "keras_backend": settings.keras_backend,
                 "queues": list(request.queues),
                 "parameter_servers": request.parameter_servers,

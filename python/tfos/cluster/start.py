@@ -18,6 +18,7 @@ from tfos.cluster.feed.cluster_feed import warn_of_speculation
 from tfos.cluster.notebook import live_view
 from tfos.cluster.plan import ClusterPlan, ClusterRequest
 from tfos.cluster.progress import Progress
+from tfos.cluster.resumption import Resumption
 from tfos.cluster.view import last_resort
 from tfos.errors import BadInputError
 from tfos.mlflow import Tracking
@@ -48,6 +49,7 @@ def run(
     registration_timeout: float = 600,
     resources: Any = None,
     mlflow: bool | Tracking = False,
+    resume: str | os.PathLike[str] | None = None,
     **settings: Any,
 ) -> Cluster:
     """Starts a TensorFlow cluster on the executors of ``spark`` and returns when it has formed.
@@ -76,6 +78,9 @@ def run(
             itself where Spark manages GPUs.
         mlflow: write metrics, parameters and the model into the active run of MLflow: True, or a
             :class:`tfos.mlflow.Tracking` (docs/mlflow.md).
+        resume: the directory of ``ctx.checkpoint``, which needs no argument then. The training
+            goes on from the last checkpoint there, also after the driver has died, and ``train``
+            feeds only the epochs that are left (docs/checkpoints.md).
         settings: any of :data:`tfos.settings.SETTINGS` by keyword.
 
     Raises:
@@ -98,6 +103,7 @@ def run(
         registration_timeout=seconds("registration_timeout", registration_timeout),
         resources=resources,
         mlflow=mlflow,
+        resume=resume,
     )
     return start(spark, main, request, settings)
 
@@ -137,14 +143,19 @@ def start(
             "logs: a client of Spark Connect may not reach the coordinator, which has the nodes' "
             "output. Leave it out, and run `tfos logs` on the host of the coordinator"
         )
+    resumption = None
+    if request.resume is not None:
+        resumption = Resumption.of(sc, request.resume, request.input_mode == "spark")
     tracked = tracked_run.begin(request.mlflow)
     payload = _pickled(main if tracked is None else tracked.on_nodes(main), request.args)
     progress = Progress(resolved.progress, view=live_view())
     _say_what_is_encrypted(progress, resolved)
+    if resumption:
+        progress.say(str(resumption))
     use_this_python(sc)
     profile = profiles.profile_of_nodes(sc, request.resources, resolved.gpu_count)
     profiles.warn_of_worker_memory(sc, profile)
-    plan = ClusterPlan(request, roles, resolved, payload, profile)
+    plan = ClusterPlan(request, roles, resolved, payload, profile, resumption)
     with progress.waiting():
         slots.wait_for_slots(
             sc,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfos.base.quantities import whole_number
+from tfos.cluster.resumption import Resumption
 from tfos.errors import BadInputError
 from tfos.feed.datafeed import VALIDATION_QUEUE
 from tfos.feed.plan import Replay
@@ -23,7 +24,7 @@ _SEED_BITS = 62
 class Training:
     """How epochs are fed."""
 
-    #: Spark jobs for each source, one after the other.
+    #: Spark jobs for each source, one after the other; none where all epochs are done.
     jobs: int
     #: Epochs that the nodes make themselves after each job.
     replay: Replay
@@ -31,12 +32,14 @@ class Training:
     seed: int
     #: Spark keeps the rows from one job to the next: "memory" or "disk".
     kept_by_spark: str | None = None
+    #: Epochs before the first job that an earlier cluster has trained.
+    done: int = 0
 
     def seed_of_job(self, number: int) -> int:
         """Another one for each job, never 0 when rows are to be shuffled."""
         if not self.seed:
             return 0
-        return random.Random(f"{self.seed} {number}").getrandbits(_SEED_BITS) or 1
+        return random.Random(f"{self.seed} {self.done + number}").getrandbits(_SEED_BITS) or 1
 
 
 def sources_of_training(data: Any, queue: str, validation: Any) -> dict[str, Any]:
@@ -63,10 +66,12 @@ def plan_training(
     shuffle: bool | int,
     cache: str | None,
     may_lose_nodes: bool = False,
+    resumption: Resumption | None = None,
 ) -> Training:
     """The plan for feeding each of ``sources`` (by queue, the first is what is trained on) so
     often. ``may_lose_nodes``: whether the cluster goes on without a node that is lost. What that
-    node had kept would be gone, so Spark keeps the rows then.
+    node had kept would be gone, so Spark keeps the rows then. ``resumption``: says which of the
+    epochs are done.
 
     Raises :class:`BadInputError` for what can't be fed so.
     """
@@ -77,6 +82,7 @@ def plan_training(
         shuffle = whole_number("shuffle", shuffle)
     if cache not in _CACHES:
         raise BadInputError(f"cache={cache!r} is neither 'memory' nor 'disk'")
+    queue, *_ = sources
     data, *others = sources.values()
     for source in sources.values():
         if not any(
@@ -91,22 +97,26 @@ def plan_training(
         raise BadInputError(
             "a DStream has no end: it can't be combined with epochs, validation, shuffle or cache"
         )
+    if is_stream and resumption:
+        raise BadInputError("resume: a DStream has no epochs, so none of them can be done")
     for other in others:
         _check_alike(data, other)
     seed = 0
     if shuffle is not False:
         given = secrets.randbits(_SEED_BITS) if shuffle is True else shuffle
         seed = given % (1 << _SEED_BITS) or 1
-    if cache and epochs > 1 and may_lose_nodes:
-        return Training(epochs, Replay(), seed, cache)
-    if cache and epochs > 1 + _MOST_REPLAYS:
+    if cache and not may_lose_nodes and epochs > 1 + _MOST_REPLAYS:
         raise BadInputError(
             f"with cache={cache!r} a call of train can have {1 + _MOST_REPLAYS:,} epochs at most, "
             f"not {epochs:,}: divide them among several calls"
         )
+    done = resumption.pass_over(queue, epochs) if resumption else 0
+    epochs -= done
     if cache and epochs > 1:
-        return Training(1, Replay(cache, epochs - 1, seed), seed)
-    return Training(epochs, Replay(), seed)
+        if may_lose_nodes:
+            return Training(epochs, Replay(), seed, cache, done)
+        return Training(1, Replay(cache, epochs - 1, seed), seed, done=done)
+    return Training(epochs, Replay(), seed, done=done)
 
 
 def _check_alike(data: Any, validation: Any) -> None:

@@ -97,18 +97,18 @@ def last_checkpoint(directory: str | os.PathLike[str]) -> Checkpoint | None:
 
     Raises OSError; :class:`tfos.errors.BadInputError` if all checkpoints are damaged.
     """
-    saved = CheckpointDirectory(_as_nodes_mean(directory)).newest()
-    return None if saved is None else saved.checkpoint
-
-
-def _as_nodes_mean(directory: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """The URI that ``ctx.checkpoint`` has made of it, for a client of Hadoop that has the session's
-    settings, as nodes have them."""
     # Programs on nodes may do without Spark.
     spark = getattr(sys.modules.get("pyspark"), "SparkContext", None)
     context = getattr(spark, "_active_spark_context", None)
-    if context is None:
-        return directory
+    path = directory if context is None else path_in_session(context, directory)
+    saved = CheckpointDirectory(path).newest()
+    return None if saved is None else saved.checkpoint
+
+
+def path_in_session(context: Any, directory: str | os.PathLike[str]) -> str:
+    """The URI that ``ctx.checkpoint`` makes of a path on the nodes of a SparkContext, or of a
+    session of Spark Connect. Hadoop's client of this process gets the session's settings, as nodes
+    have them."""
     path = paths.resolve(paths.default_fs(context), os.getcwd(), directory)
     if scheme_of(path) != "file":
         hadoop_settings.adopt(hadoop_settings.of_session(context))

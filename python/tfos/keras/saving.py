@@ -44,6 +44,8 @@ class Checkpoints(Callback):
         nodes: how many train.
         reads_past: whether a node reads its data itself, and so reads past what it was trained on.
         report: publishes metrics.
+        epochs_done: how many the driver has found there; it feeds the others. None: it has not
+            looked.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Checkpoints(Callback):
         nodes: int = 1,
         reads_past: bool = True,
         report: Callable[..., None] | None = None,
+        epochs_done: int | None = None,
     ):
         if keep < 1:
             raise BadInputError(f"keep={keep}: at least 1 checkpoint is kept")
@@ -66,6 +69,7 @@ class Checkpoints(Callback):
         self._nodes = nodes
         self._reads_past = reads_past
         self._report = report
+        self._epochs_done = epochs_done
         self._writer = _Writer()
         #: The ranks of those that have trained since the epoch began, and are there; none in a node
         #: that has joined them later.
@@ -244,6 +248,7 @@ class Checkpoints(Callback):
         try:
             directory.try_to_write()
             saved = directory.newest()
+            self._compare_with_driver(saved)
             if saved is None:
                 return None
             variables = [*state_of(self.model), *_seeds_of(self.model)]
@@ -260,6 +265,17 @@ class Checkpoints(Callback):
                 "Nothing was deleted"
             ) from error
         return saved.checkpoint.epoch, saved.checkpoint.step
+
+    def _compare_with_driver(self, saved: Saved | None) -> None:
+        """Raises :class:`BadInputError` where the driver does not feed what the model has left."""
+        here = 0 if saved is None else saved.checkpoint.epoch
+        if self._epochs_done not in (None, here):
+            raise BadInputError(
+                f"resume: this node finds {here} epochs that are done in {self._directory.name}, "
+                f"and the driver found {self._epochs_done}. The hosts of the driver and of the "
+                "nodes must share that directory. If they do, somebody else has written there "
+                "meanwhile: another cluster, or another fit of this program"
+            )
 
 
 class _PruneError(Exception):

@@ -360,7 +360,7 @@ class NodeContext:
 
     def checkpoint(
         self,
-        directory: str | os.PathLike[str],
+        directory: str | os.PathLike[str] | None = None,
         *,
         every_seconds: float | None = None,
         keep: int = 3,
@@ -368,13 +368,30 @@ class NodeContext:
         """A callback of Keras 3, the last one and on all nodes, that keeps checkpoints of a ``fit``
         and goes on from the last one: ``callbacks=[..., ctx.checkpoint("hdfs://namenode/run")]``.
         One node writes at the end of each epoch, and after so many seconds; the directory is of
-        this ``fit`` alone. See docs/checkpoints.md; drivers have :func:`tfos.last_checkpoint`."""
+        this ``fit`` alone, by default that of ``tfos.run(..., resume=...)``. See
+        docs/checkpoints.md; drivers have :func:`tfos.last_checkpoint`."""
         from tfos.keras.saving import Checkpoints
 
-        path, report = self.absolute_path(directory), self.report if self._reporter else None
-        reads_past = self._bootstrap["node"].get("input_mode") != "spark"
+        node = self._bootstrap["node"]
+        resume = node.get("resume")
+        if directory is None and resume is None:
+            raise BadInputError(
+                "ctx.checkpoint needs a directory, or a cluster of tfos.run(..., resume=directory)"
+            )
+        path = resume["directory"] if directory is None else self.absolute_path(directory)
+        if resume is not None and path != resume["directory"]:
+            raise BadInputError(
+                f"ctx.checkpoint is given {path}, and tfos.run(resume=...) {resume['directory']}: "
+                "leave one of them out"
+            )
         return Checkpoints(
-            path, every_seconds, keep, nodes=self.size, reads_past=reads_past, report=report
+            path,
+            every_seconds,
+            keep,
+            nodes=self.size,
+            reads_past=node.get("input_mode") != "spark",
+            report=self.report if self._reporter else None,
+            epochs_done=None if resume is None else resume["epochs"],
         )
 
     def average_metrics(self, batch_norm: bool = False) -> Any:

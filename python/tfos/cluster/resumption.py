@@ -1,0 +1,62 @@
+"""``tfos.run(..., resume=directory)``: what was trained before, as the last checkpoint says."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from typing import Any
+
+from tfos.errors import BadInputError
+from tfos.keras.checkpoints import CheckpointDirectory, path_in_session
+
+
+class Resumption:
+    """Where a cluster goes on: how many epochs its checkpoint has, which are not fed again.
+
+    Owner and lifetime: the cluster. Threads: any.
+
+    Attributes:
+        directory: the URI of the checkpoints.
+        epochs: that are done; None: nobody has looked, as the nodes read their data themselves.
+    """
+
+    def __init__(self, directory: str, epochs: int | None):
+        self.directory = directory
+        self.epochs = epochs
+        self._lock = threading.Lock()
+        #: By queue, how many epochs ``train`` was called for.
+        self._asked_for: Counter[str] = Counter()
+
+    @classmethod
+    def of(cls, context: Any, directory: str | os.PathLike[str], feeds: bool) -> Resumption:
+        """What is in ``directory``, if the driver feeds the data. Raises :class:`BadInputError` for
+        one that can't be read, or has damaged checkpoints alone."""
+        path = path_in_session(context, directory)
+        if not feeds:
+            return cls(path, None)
+        try:
+            saved = CheckpointDirectory(path).newest()
+        except OSError as error:
+            raise BadInputError(
+                f"resume: the checkpoints in {path} can't be read: {type(error).__name__}: "
+                f"{error}. Nothing was started"
+            ) from error
+        return cls(path, 0 if saved is None else saved.checkpoint.epoch)
+
+    def pass_over(self, queue: str, epochs: int) -> int:
+        """How many of the next ``epochs`` of a queue are done."""
+        with self._lock:
+            before = self._asked_for[queue]
+            self._asked_for[queue] += epochs
+        return min(max((self.epochs or 0) - before, 0), epochs)
+
+    def of_node(self) -> dict[str, Any]:
+        """What nodes are told of it, so that they go on at the same place."""
+        return {"directory": self.directory, "epochs": self.epochs}
+
+    def __str__(self) -> str:
+        if self.epochs is None:
+            return f"resume | from the last checkpoint in {self.directory}, if there is one"
+        epochs = "1 epoch is" if self.epochs == 1 else f"{self.epochs or 'no'} epochs are"
+        return f"resume | {epochs} done in {self.directory}"

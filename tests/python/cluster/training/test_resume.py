@@ -1,0 +1,159 @@
+"""``tfos.run(..., resume=directory)``: the driver feeds the epochs that the checkpoint does not
+have."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+import tfos
+from support.places import SCRIPTS
+from support.programs import checkpoints as programs
+from support.waiting import BOUND_SECONDS
+from tfos.cluster.resumption import Resumption
+from tfos.cluster.training import plan_training
+from tfos.errors import BadInputError, NodeFailedError
+from tfos.feed.plan import Replay
+from tfos.node.context import NodeContext
+
+ROWS = 160
+
+
+def noted(directory):
+    """What the nodes of the last cluster have noted, which is the same."""
+    first, second = (json.loads((directory / f"node-{rank}").read_text()) for rank in range(2))
+    assert first == second
+    return first
+
+
+def test_epochs_that_are_done_are_not_fed_again(spark, leftovers, tmp_path, capfd):
+    def run(epochs):
+        """The epochs that Keras went through, the rows that were fed, and the steps in all."""
+        args = {"epochs": epochs, "notes": str(tmp_path)}
+        with tfos.run(
+            spark,
+            programs.fit_what_is_left,
+            nodes=2,
+            args=args,
+            resume=tmp_path / "run",
+            progress=True,
+        ) as cluster:
+            cluster.train(programs.rows_to_fit(spark), epochs=epochs)
+        found = noted(tmp_path)
+        return found["epochs"], cluster.ledger().delivered, found["steps"]
+
+    epochs, fed, steps = run(2)
+    assert (epochs, fed) == ([0, 1], 2 * ROWS)
+    epochs, fed, more = run(3)
+    assert (epochs, fed) == ([2], ROWS)
+    assert more > steps
+    assert run(3) == ([], 0, more)
+    shown = capfd.readouterr().err
+    assert f"resume | no epochs are done in file://{tmp_path}/run" in shown
+    assert f"resume | 2 epochs are done in file://{tmp_path}/run" in shown
+    assert "resume | these 3 epochs are done: nothing is fed" in shown
+
+
+@pytest.mark.long
+@pytest.mark.failure("driver killed", "training")
+def test_the_next_driver_goes_on_after_a_kill(tmp_path):
+    def drive(*arguments):
+        return subprocess.run(
+            [
+                sys.executable,
+                str(SCRIPTS / "resumed_driver.py"),
+                str(tmp_path),
+                "3",
+                *arguments,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=2 * BOUND_SECONDS,
+        )
+
+    killed = drive("dies")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr[-4000:]
+    resumed = drive()
+    assert resumed.returncode == 0, resumed.stderr[-4000:]
+    assert resumed.stdout.split() == [str(2 * ROWS)]
+    assert noted(tmp_path)["epochs"] == [1, 2]
+
+
+def test_nodes_and_driver_must_find_the_same_checkpoint(spark, leftovers, tmp_path, monkeypatch):
+    # As where each host has a directory of its own by that name.
+    monkeypatch.setattr(Resumption, "of", lambda *_: Resumption(f"file://{tmp_path}/run", epochs=2))
+    args = {"epochs": 3, "notes": str(tmp_path)}
+    with pytest.raises(NodeFailedError, match="this node finds 0 epochs .* the driver found 2"):
+        with tfos.run(
+            spark, programs.fit_what_is_left, nodes=2, args=args, resume=tmp_path / "run"
+        ) as cluster:
+            cluster.train(programs.rows_to_fit(spark), epochs=3)
+
+
+@pytest.mark.quick
+def test_each_queue_passes_over_its_own_epochs():
+    resumption = Resumption("file:///run", epochs=3)
+    assert [resumption.pass_over("input", epochs) for epochs in (2, 2, 2)] == [2, 1, 0]
+    assert resumption.pass_over("validation", 5) == 3
+    assert Resumption("file:///run", epochs=None).pass_over("input", 2) == 0
+
+
+def test_what_is_left_of_a_call(spark):
+    sources = {"input": spark.range(3)}
+
+    def plan(done, epochs, cache=None, **how):
+        return plan_training(sources, epochs, 5, cache, resumption=Resumption("", done), **how)
+
+    whole, left = plan_training(sources, 4, 5, None), plan(2, 4)
+    assert (left.jobs, left.done) == (2, 2)
+    # Each epoch has the order that it would have had.
+    assert [left.seed_of_job(job) for job in range(2)] == [whole.seed_of_job(job) for job in (2, 3)]
+    assert (plan(3, 3).jobs, plan(4, 3).jobs) == (0, 0)
+    cached = plan(1, 4, "memory")
+    assert (cached.jobs, cached.replay) == (1, Replay("memory", 2, 5))
+    assert plan(3, 4, "memory").replay == Replay()
+    assert plan(1, 4, "disk", may_lose_nodes=True).kept_by_spark == "disk"
+
+
+def test_a_stream_has_no_epochs_to_pass_over():
+    stream = SimpleNamespace(foreachRDD=None)
+    with pytest.raises(BadInputError, match="a DStream has no epochs"):
+        plan_training({"input": stream}, 1, False, None, resumption=Resumption("", 0))
+
+
+def test_checkpoints_that_cannot_be_read_start_nothing(spark, tmp_path):
+    (tmp_path / "run").write_text("a file")
+    with pytest.raises(BadInputError, match=r"resume: the checkpoints in file://.*/run can't be"):
+        tfos.run(spark, print, nodes=2, resume=tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("resume", "directory", "message"),
+    [
+        (None, None, "needs a directory, or a cluster of"),
+        ("file:///run", "/other", "given file:///other, and tfos.run.resume=.... file:///run"),
+    ],
+)
+def test_a_node_needs_one_directory(resume, directory, message):
+    node = {
+        "default_fs": "file://",
+        "working_dir": "/wd",
+        "log_dir": None,
+        "resume": resume and {"directory": resume, "epochs": 0},
+    }
+    bootstrap = {
+        **dict.fromkeys(["node_id", "task_index", "num_workers", "port"], 0),
+        **dict.fromkeys(["executor_id", "job_name", "host", "address"], ""),
+        "cluster_spec": {},
+        "gpus": [],
+        "gpu_fraction": 0.0,
+        "node": node,
+    }
+    ctx = NodeContext(bootstrap, None, None, None, None)
+    with pytest.raises(BadInputError, match=message):
+        ctx.checkpoint(directory)
