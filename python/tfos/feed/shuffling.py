@@ -46,7 +46,8 @@ def partitions_of(frame: Any) -> int:
     adaptive execution, Spark may first run shuffles of the frame."""
     if is_connect(frame.sparkSession):
         return int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
-    return frame.rdd.getNumPartitions()
+    # None where Spark knows that there are no rows.
+    return max(1, frame.rdd.getNumPartitions())
 
 
 def shuffled_rdd(rdd: Any, seed: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import pathlib
 
@@ -114,6 +115,11 @@ def test_inference_results_are_one_to_one_in_order(spark):
         assert results.map(lambda pair: pair[1]).filter(lambda n: n % 2).count() == 1000
         assert {node for node, _ in results.collect()} == {0, 1}
         assert cluster.inference(spark.sparkContext.parallelize([], 4)).collect() == []
+        # A partitioner put the rows where they are, and not the answers.
+        sums = rdd.map(lambda n: (n % 40, n)).reduceByKey(operator.add)
+        answers = cluster.inference(sums).mapValues(lambda row: 1)
+        counts = answers.reduceByKey(operator.add).collectAsMap()
+        assert sum(counts.values()) == 40
 
 
 def test_a_missing_result_fails_the_partition_with_both_counts(spark):

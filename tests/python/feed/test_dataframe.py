@@ -152,6 +152,12 @@ def test_equal_rows_are_among_the_others_in_another_order(spark):
     assert [[row.number for row in part] for part in again] == partitions, "a function of the rows"
 
 
+def test_a_frame_that_spark_knows_to_be_empty_can_be_shuffled(spark):
+    frame = spark.range(10).filter("false")
+    assert frame.rdd.getNumPartitions() == 0
+    assert shuffling.shuffled_frame(frame, 7, shuffling.partitions_of(frame)).count() == 0
+
+
 def test_a_frame_that_was_cached_after_it_ran_is_read_from_there(spark, store):
     calls = spark.sparkContext.accumulator(0)
 

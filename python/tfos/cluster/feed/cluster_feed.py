@@ -129,7 +129,7 @@ class ClusterFeed:
     def infer_rdd(self, rdd: Any, timeout: float, queue: str) -> Any:
         """An RDD of what the programs answer, in the order of each partition's rows."""
         source, plan = self._plans.of_rdd(rdd, timeout, Epoch(queue))
-        return source.mapPartitionsWithIndex(InferenceFeeder(plan), preservesPartitioning=True)
+        return source.mapPartitionsWithIndex(InferenceFeeder(plan))
 
     def infer_frame(
         self, wanted: frames.Inference, timeout: float, queue: str, decimals: str | None

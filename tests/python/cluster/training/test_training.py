@@ -165,6 +165,16 @@ def test_validation_follows_each_epoch(spark, tmp_path, cache):
         assert sorted(validation) == list(range(-19, 1))
 
 
+def test_a_queue_that_alone_is_fed_says_itself_what_its_rows_hold(spark, tmp_path):
+    passes = run(
+        spark,
+        tmp_path,
+        queues=["validation"],
+        feed=lambda c: c.train(frame_of(spark, 20), queue="validation"),
+    )
+    assert sorted(labels_of(batch for (batch,) in passes.values())) == list(range(20))
+
+
 @pytest.mark.parametrize("make", [frame_of, rdd_of], ids=["dataframe", "rdd"])
 def test_shuffled_epochs_have_orders_of_their_own_and_a_seed_repeats_them(spark, tmp_path, make):
     def feed(cluster):
