@@ -15,6 +15,8 @@ from tfos.base import import_hook
 from tfos.errors import BadInputError
 
 _ADAPTERS = "keras.src.trainers.data_adapters"
+#: A look takes the steps of one execution, and a few more.
+_MOST_LOOKED_AT = 64
 
 
 @functools.cache
@@ -30,29 +32,52 @@ def _add_adapter(kind: type) -> None:
         return  # An older Keras 3, which says itself that it doesn't know the type.
 
     class BatchesAdapter(adapters.GeneratorDataAdapter):
+        """Before Keras begins it may look at the first batches, and some more where a device is
+        given them ahead. It reads them again then."""
+
         def __init__(self, batches: Any):
+            # Imports the adapters itself, so it can't be imported with them.
+            from keras.src.trainers.epoch_iterator import EpochIterator
+
             self._batches = batches
-            self._readings = 0
+            #: Older ones don't say when they have looked enough.
+            self._says_when_it_begins = hasattr(EpochIterator, "reset")
             self._looked_at: list[Any] = []
+            self._looks = True
+            #: Whether the look came to the end of the epoch.
+            self._saw_end = False
+            self._again: list[Any] = []
 
         def generator(self) -> Iterator[Any]:
-            """One epoch. Keras may look at the first batch of all before it begins, and reads it
-            again then."""
-            self._readings += 1
-            first = self._readings == 1
-            yield from self._take_looked_at()
-            for number, batch in enumerate(self._batches):
+            """One epoch."""
+            if self._looks and self._looked_at:
+                self._begin()
+            while self._again:
+                yield self._again.pop(0)
+            if self._saw_end:
+                self._saw_end = False
+                return
+            for batch in self._batches:
                 if not isinstance(batch, tuple):
                     batch = (batch,)
-                if first:
-                    self._looked_at = [batch] if number == 0 else []
+                if self._looks:
+                    self._looked_at.append(batch)
+                    if len(self._looked_at) > _MOST_LOOKED_AT:
+                        self._looks, self._looked_at = False, []
                 yield batch
-            # All were read: Keras did more than look, even if there was one batch alone.
-            self._looked_at = []
+            self._saw_end = self._looks and self._says_when_it_begins
+            if not self._saw_end:
+                self._looks, self._looked_at = False, []
 
-        def _take_looked_at(self) -> list[Any]:
-            looked_at, self._looked_at = self._looked_at, []
-            return looked_at
+        def on_epoch_end(self) -> None:
+            """An epoch has ended, or Keras has looked enough."""
+            super().on_epoch_end()
+            if self._looks and self._says_when_it_begins:
+                self._begin()
+
+        def _begin(self) -> None:
+            self._looks = False
+            self._again, self._looked_at = self._looked_at, []
 
         def get_tf_dataset(self) -> Any:
             raise BadInputError(

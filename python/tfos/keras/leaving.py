@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfos.keras.callback import Callback
+from tfos.keras.variables import synchronize
 
 
 class SaveBeforeLoss(Callback):
@@ -27,4 +28,5 @@ class SaveBeforeLoss(Callback):
         new = self._leaving().items() - self._known
         if new:
             self._known |= new
+            synchronize(self.model)
             self._save(self.model)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tfos.keras.callback import Callback
 from tfos.keras.rates import Rates
-from tfos.keras.variables import whole_value
+from tfos.keras.variables import synchronize, whole_value
 
 
 class Summaries(Callback):
@@ -72,6 +72,7 @@ class Summaries(Callback):
                 tf.summary.scalar(f"node/{name}", value, step=now["step"])
 
     def _now(self) -> dict[str, Any]:
+        synchronize(self.model)
         return {
             **self._counters(),
             "step": whole_value(self.model.optimizer.iterations),

@@ -266,6 +266,12 @@ class ParameterServer:
 
         class ParameterServerCallback(Callback):
             def on_train_begin(self, logs: Any = None) -> None:
+                if hasattr(self.model, "jax_state_sync"):
+                    raise BadInputError(
+                        "with JAX, Keras takes the values out of a model's variables while it "
+                        "trains, so parameter servers can't keep them. Use Keras on TensorFlow, or "
+                        "write the loop and give ctx.parameter_server NumPy arrays"
+                    )
                 server.open()
 
             def on_train_batch_end(self, batch: int, logs: Any = None) -> None:

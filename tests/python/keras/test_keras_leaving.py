@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from support.places import SCRIPTS
 from tfos.node.context import NodeContext
 
 
@@ -41,3 +45,14 @@ def test_the_model_is_saved_after_the_batch_of_each_notice(package):
     rows = np.zeros((8, 1), np.float32)
     model.fit(rows, rows, batch_size=1, epochs=1, verbose=0, callbacks=callbacks)
     assert saved == [(model, 2), (model, 5), (model, 6)]
+
+
+def test_callbacks_find_the_values_of_a_model_that_trains_on_jax(tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(SCRIPTS / "callbacks_on_jax.py"), str(tmp_path)],
+        env={**os.environ, "KERAS_BACKEND": "jax"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["saved", "summaries"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from support.parameter_servers import server_of
 from tfos import parameter_server
+from tfos.errors import BadInputError
 
 
 def test_optimizers_do_what_those_of_keras_do(serving):
@@ -170,3 +173,11 @@ def test_tensorflow_variables_and_their_types(serving):
     for variable in variables[:4]:
         assert tf.cast(variable, tf.float32).numpy().tolist() == [2, 4]
     assert variables[4].numpy().tolist() == [8, 10]
+
+
+def test_keras_on_jax_is_refused():
+    model = SimpleNamespace(jax_state_sync=None)  # Models have it with that backend alone.
+    callback = parameter_server.ParameterServer.callback(SimpleNamespace())
+    callback.set_model(model)
+    with pytest.raises(BadInputError, match="with JAX, Keras takes the values out"):
+        callback.on_train_begin()
