@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tfos.base.quantities import whole_number
@@ -93,8 +93,9 @@ def select(
             for name, given in _named_specs(request.spec).items()
         }
     else:
-        known = _columns_of(like or source, request.node, known=like is not None)
+        known = _columns_of(source, request.node, like)
     columns = _declare_ragged(known, ragged)
+    _check_positions(columns, [request.features, request.label])
     structure = _structure(list(columns), request.features, request.label)
     chosen = [columns[name] for name in flatten(structure)]
     native = ([tuple(column) for column in chosen], rows, drop_remainder, remainder or "none")
@@ -127,10 +128,13 @@ def _pack(structure: Any, values: Any) -> Any:
     return tuple(_pack(part, values) for part in structure)
 
 
-def _columns_of(source: Any, node: str, known: bool) -> dict[str, Column]:
-    """The columns of the next rows by name; with ``known`` those of the last rows will do, so that
-    nothing is waited for that comes later than what is read now."""
-    peeked = source.peek(known)
+def _columns_of(source: Any, node: str, like: Any) -> dict[str, Column]:
+    """The columns of the next rows by name. Of ``like`` those of the last rows will do, so that
+    nothing is waited for that comes later than what is read now. If it ends without any, its rows
+    are not what the driver feeds."""
+    peeked = None if like is None else like.peek(True)
+    if peeked is None:
+        peeked = source.peek(False)
     if peeked is None and source.stopped:
         # No mistake of the program's, which has nothing to go on with. So it ends as one that
         # calls sys.exit() does: as if it had returned.
@@ -170,6 +174,21 @@ def _declare_ragged(columns: dict[str, Column], ragged: list[str]) -> dict[str, 
             )
         declared[name] = column.as_ragged()
     return declared
+
+
+def _check_positions(columns: dict[str, Column], asked_for: Iterable[Any]) -> None:
+    """Raises :class:`BadInputError` for positions in rows that are one column as a whole."""
+    only = columns.get("0")
+    if len(columns) != 1 or only is None or len(only.shape) != 1:
+        return
+    for given in asked_for:
+        for name in [] if given is None else _names(given):
+            if name.isdecimal() and 0 < int(name) < only.shape[0]:
+                raise BadInputError(
+                    f"there is no column {name!r}: all {only.shape[0]} values of a row are of one "
+                    "type, so a row is one column, '0'. Feed a DataFrame, Rows or dicts, whose "
+                    "fields are columns, or split that column in the dataset"
+                )
 
 
 def _structure(names: list[str], features: Any, label: Any) -> Any:

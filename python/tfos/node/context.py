@@ -179,8 +179,8 @@ class NodeContext:
 
         An element is the tensor of the only column; a tuple of two; a dict of more, by name. A
         column has the name of its Row field or dict key, else its position ("0", "1", ...). A row
-        that is a list of numbers of one type is one column. With ``features`` or ``label`` it is
-        ``(features, label)``, each the tensor of one column or a dict of several; without
+        that is a list or tuple of numbers of one type is one column. With ``features`` or ``label``
+        it is ``(features, label)``, each the tensor of one column or a dict of several; without
         ``label`` just the features, without ``features`` all columns but the label.
 
         Waits for the first row, which says what the columns hold, unless ``spec`` is given.

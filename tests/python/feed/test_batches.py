@@ -289,3 +289,10 @@ def test_tensorflow_is_not_needed() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "[(array([[1., 2.]]), array([3]))]\n"
+
+
+def test_a_row_of_numbers_of_one_type_has_no_second_column(node: Any) -> None:
+    node.feed([(0.5, 1.5), (2.5, 3.5)])
+    with pytest.raises(BadInputError, match="no column '1': all 2 values of a row are of one type"):
+        node.batches(2, features=0, label=1)
+    assert next(iter(node.batches(2))).shape == (2, 2)
