@@ -275,8 +275,9 @@ class _Server(http.server.ThreadingHTTPServer):
     """Serves each connection in a thread of its own."""
 
     daemon_threads = True
-    #: Where five strangers fill the queue, a client must try again a second later.
-    request_queue_size = _MOST_STRANGERS
+    #: As the other ports of tfos: a client that finds no room must try again a second later, and a
+    #: burst of strangers fills a short queue before a thread of Python can take one of them.
+    request_queue_size = 1024
 
     def __init__(self, address: tuple[str, int], keeper: Keeper, tls: ssl.SSLContext):
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET

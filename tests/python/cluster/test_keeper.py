@@ -187,6 +187,15 @@ def test_strangers_keep_no_client_out(listening):
         assert not ready, "these had places yet"
 
 
+def test_a_burst_of_strangers_leaves_room_in_the_queue():
+    """Nobody takes them: a client that finds the queue full must wait until the system tries again."""
+    server = keeper._serve("127.0.0.1", "0", None, None)
+    with contextlib.ExitStack() as opened:
+        opened.callback(server.server_close)
+        for _ in range(8 * keeper._MOST_STRANGERS):
+            opened.enter_context(socket.create_connection(server.server_address, BOUND_SECONDS))
+
+
 def test_strangers_that_speak_slowly_have_to_go(listening):
     address = ("127.0.0.1", listening["keeper_port"])
     with contextlib.ExitStack() as opened:
