@@ -1,6 +1,7 @@
 #include "net/stream.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 
 namespace tfos::net {
 namespace {
@@ -8,6 +9,12 @@ namespace {
 Status TooLate() { return {ErrorKind::kRetryLater, "no answer within the deadline"}; }
 
 }  // namespace
+
+Result<Transfer> Stream::EndSending() {
+  // Nothing is to be told where the connection is gone.
+  static_cast<void>(::shutdown(fd(), SHUT_WR));
+  return Transfer{};
+}
 
 Status SendAll(Stream& stream, std::span<const std::byte> data, const Wait& wait) {
   while (!data.empty()) {

@@ -45,6 +45,12 @@ class Stream {
   /// Receives into `space`, which is not empty. After a call that was blocked the same space must
   /// be given again.
   virtual Result<Transfer> Receive(std::span<std::byte> space) = 0;
+  /// Tells the other end that nothing more comes, once all was sent. To be called again after a
+  /// call that was blocked.
+  virtual Result<Transfer> EndSending();
+  /// Once `Receive` has come to the end: it was the other end that ended, not somebody in between
+  /// who has cut the connection. True where that can't be known.
+  virtual bool other_end_has_ended() const { return true; }
   /// There may be bytes to receive that the socket does not show: `Receive` was not blocked yet
   /// since some came.
   virtual bool holds_bytes() const { return false; }

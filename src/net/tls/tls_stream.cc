@@ -249,6 +249,16 @@ Result<Transfer> TlsStream::Send(std::span<const std::byte> first,
   return Transfer{.bytes = std::exchange(encrypted_, 0)};
 }
 
+Result<Transfer> TlsStream::EndSending() {
+  if (!std::exchange(says_goodbye_, true) && send_failure_.ok()) {
+    send_failure_ = MakeRecord(RecordType::kAlert, kCloseNotify, {});
+  }
+  TFOS_RETURN_IF_ERROR(send_failure_);
+  TFOS_ASSIGN_OR_RETURN(const bool flushed, wire_.Flush());
+  if (!flushed) return Transfer{.blocked = true};
+  return Stream::EndSending();
+}
+
 Result<std::size_t> TlsStream::NextRecord() const {
   const auto input = wire_.input();
   if (input.size() < kRecordHeadBytes) return kRecordHeadBytes;
@@ -297,7 +307,7 @@ Status TlsStream::OnControl(RecordType type, std::span<const std::byte> content)
     return open_->Update();
   }
   if (type == RecordType::kAlert && std::ranges::equal(content, kCloseNotify)) {
-    ended_ = true;
+    ended_ = said_goodbye_ = true;
     return {};
   }
   return {ErrorKind::kBadInput, fmt::format("the other end said something of type {} about TLS, "

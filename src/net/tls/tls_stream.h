@@ -67,6 +67,8 @@ class TlsStream final : public Stream {
   Result<Transfer> Send(std::span<const std::byte> first,
                         std::span<const std::byte> second) override;
   Result<Transfer> Receive(std::span<std::byte> space) override;
+  Result<Transfer> EndSending() override;
+  bool other_end_has_ended() const override { return said_goodbye_; }
   bool holds_bytes() const override { return !drained_; }
 
  private:
@@ -102,7 +104,9 @@ class TlsStream final : public Stream {
   std::optional<RecordKey> open_;
   std::size_t encrypted_ = 0;  ///< Bytes whose records the socket has not taken all of yet.
   std::uint64_t sent_ = 0;     ///< With the current key.
-  bool ended_ = false;         ///< The other end has said goodbye.
+  bool ended_ = false;         ///< Nothing more comes.
+  bool said_goodbye_ = false;  ///< As the other end has said itself.
+  bool says_goodbye_ = false;  ///< To it.
   /// Nothing is sent, or received, after a record that can't be made or opened.
   Status send_failure_;
   Status receive_failure_;

@@ -124,6 +124,23 @@ TEST(TlsStreamTest, WhoClosesIsSeenToHaveEnded) {
   EXPECT_TRUE(got->ended);
 }
 
+TEST(TlsStreamTest, AnEndIsToldApartFromACut) {
+  const Secret key = NewSecret();
+  for (const bool says_so : {true, false}) {
+    auto [one, other] = Open(Connected(), key, key);
+    ASSERT_TRUE(one.ok() && other.ok());
+    if (says_so) {
+      EXPECT_TRUE((*other)->EndSending().ok());
+    }
+    other->reset();
+    std::byte byte;
+    const auto got = (*one)->Receive(std::span(&byte, 1));
+    ASSERT_TRUE(got.ok()) << got.status().ToString();
+    EXPECT_TRUE(got->ended);
+    EXPECT_EQ((*one)->other_end_has_ended(), says_so);
+  }
+}
+
 TEST(TlsStreamTest, SilenceEndsAtTheDeadline) {
   auto [one, other] = Connected();
   const Wait wait{.deadline = Deadline::After(std::chrono::milliseconds(20))};

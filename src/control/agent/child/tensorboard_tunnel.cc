@@ -39,7 +39,13 @@ asio::awaitable<void> OpenTensorBoardTunnel(asio::any_io_executor executor, Coor
   UniqueFd connected(socket.release(error));
   auto near = std::make_shared<AsyncStream>(
       executor, std::make_unique<net::SocketStream>(std::move(connected)));
-  co_await Relay(std::move(coordinator), std::move(near));
+  co_await Relay(coordinator, std::move(near));
+  const Status& failure = coordinator->failure();
+  if (failure.ok() || failure.kind() != ErrorKind::kBadInput) co_return;
+  LogWarning(
+      "TensorBoard's page: data from the coordinator was altered in transit, so the connection was "
+      "closed: {}",
+      failure.ToString());
 }
 
 }  // namespace tfos::control

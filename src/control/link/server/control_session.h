@@ -256,6 +256,7 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
     if (error) co_return;
     std::shared_ptr<AsyncStream> near(shared_from_this(), &stream());
     co_await Relay(std::move(near), far);
+    LogChanged(*far, "data of TensorBoard from the agent of its node");
   }
 
   // False when the connection is over.
@@ -348,10 +349,11 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
   }
 
   // TLS has refused what came.
-  void LogChanged() {
-    const Status& failure = stream().failure();
+  void LogChanged() { LogChanged(stream(), "data"); }
+  void LogChanged(const AsyncStream& from, std::string_view what) {
+    const Status& failure = from.failure();
     if (failure.ok() || failure.kind() != ErrorKind::kBadInput) return;
-    LogBad(fmt::format("data was altered in transit: {}", failure.ToString()));
+    LogBad(fmt::format("{} was altered in transit: {}", what, failure.ToString()));
   }
 
   // A bad peer is worth one line, however often it errs.

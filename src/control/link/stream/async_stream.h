@@ -54,13 +54,35 @@ class AsyncStream {
         Operation<Writing>{this, DataIn(buffers)}, token, executor_);
   }
 
+  /// The other end gets what was sent, and then the end, which it can tell from a connection that
+  /// somebody in between has cut. Calls `token` as `void(error_code, std::size_t)`.
+  template <typename Token>
+  auto async_end_sending(Token&& token) {
+    return boost::asio::async_compose<Token, void(Error, std::size_t)>(Operation<Ending>{this, {}},
+                                                                       token, executor_);
+  }
+  /// After eof: the other end has ended, as far as that can be known. If not, bytes may be missing.
+  bool other_end_has_ended() const { return stream_ != nullptr && stream_->other_end_has_ended(); }
+
   /// Ends everything at once.
   void Close() {
     socket_.Release();
     stream_.reset();
   }
 
-  /// The other end gets what was sent, and then the end.
+  /// As Close, where bytes are missing: the other end gets a reset, and so does not take what it
+  /// has got for all.
+  void Break() {
+    if (stream_ != nullptr) {
+      const linger none{.l_onoff = 1, .l_linger = 0};
+      // Fails on a connection that is gone already.
+      static_cast<void>(::setsockopt(stream_->fd(), SOL_SOCKET, SO_LINGER, &none, sizeof(none)));
+    }
+    Close();
+  }
+
+  /// The other end gets what was sent, and then the end of the connection, which it can't tell from
+  /// a cut.
   void ShutDownSending() {
     if (stream_ != nullptr) ::shutdown(stream_->fd(), SHUT_WR);
   }
@@ -78,6 +100,12 @@ class AsyncStream {
     static constexpr WatchedFd::Event kEvent = WatchedFd::kOutput;
     bool empty() const { return first.empty() && second.empty(); }
     Result<net::Transfer> Try(net::Stream& stream) const { return stream.Send(first, second); }
+  };
+
+  struct Ending {
+    static constexpr WatchedFd::Event kEvent = WatchedFd::kOutput;
+    static constexpr bool empty() { return false; }
+    static Result<net::Transfer> Try(net::Stream& stream) { return stream.EndSending(); }
   };
 
   /// Tries until it was not blocked.

@@ -27,16 +27,17 @@ asio::awaitable<void> PassOn(AsyncStream& from, AsyncStream& to) {
   std::vector<std::byte> room(kBytes);
   while (true) {
     auto [ended, bytes] = co_await from.async_read_some(asio::buffer(room), kNoThrow);
-    if (ended == asio::error::eof) {
-      to.ShutDownSending();
+    if (ended == asio::error::eof && from.other_end_has_ended()) {
+      auto [cut, none] = co_await to.async_end_sending(kNoThrow);
+      if (cut) break;
       co_return;
     }
     if (ended) break;
     auto [broken, sent] = co_await asio::async_write(to, asio::buffer(room, bytes), kNoThrow);
     if (broken) break;
   }
-  from.Close();
-  to.Close();
+  from.Break();
+  to.Break();
 }
 
 /// The two streams, which both ways use.

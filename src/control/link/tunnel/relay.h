@@ -9,8 +9,10 @@
 namespace tfos::control {
 
 /// Passes bytes on between two streams, both ways, until each has ended or one is broken. Closes
-/// both then. Nothing else may read or write them meanwhile. Errors: throws what a library throws,
-/// such as std::bad_alloc; the streams are closed then, too, and kept until nothing uses them.
+/// both then. Where one is broken or was cut, the other one is reset, so that nobody takes a part
+/// of what was said for all of it. Nothing else may read or write them meanwhile. Errors: throws
+/// what a library throws, such as std::bad_alloc; the streams are closed then, too, and kept until
+/// nothing uses them.
 boost::asio::awaitable<void> Relay(std::shared_ptr<AsyncStream> one,
                                    std::shared_ptr<AsyncStream> other);
 
