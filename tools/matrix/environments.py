@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import os
 import shutil
@@ -120,13 +121,14 @@ def _of_python(version: str) -> Path:
         _make(home, _interpreter(version))
         _install(python, ["-r", REQUIREMENTS, TENSORFLOW, *BUILD_PACKAGES])
         (home / "done").touch()
-    # Each time: the sources may have changed, and then little is compiled.
     oldest = tuple(int(part) for part in version.split(".")) <= STABLE_ABI
     wheel = _wheel(python if oldest else _of_python(".".join(map(str, STABLE_ABI))))
     _install(python, ["--force-reinstall", "--no-deps", wheel])
     return python
 
 
+# Once in each run: the sources may have changed since the last one, and then little is compiled.
+@functools.cache
 def _wheel(python: Path) -> Path:
     """The wheel that this Python builds."""
     home = python.parent.parent

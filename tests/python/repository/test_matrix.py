@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 
 import pytest
@@ -164,6 +165,34 @@ def test_a_python_that_is_missing_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     with pytest.raises(environments.EnvironmentMissingError, match=r"no Python 2\.6 on the PATH"):
         environments._interpreter("2.6")
+
+
+def test_one_wheel_is_built_for_later_pythons_in_a_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(environments, "FOLDER", tmp_path)
+    environments._wheel.cache_clear()
+    pythons = [tmp_path / f"python-{version}" / "bin" / "python" for version in ("3.12", "3.13")]
+    for python in pythons:
+        python.parent.mkdir(parents=True)
+        (python.parent.parent / "done").touch()
+    built, installed = [], []
+
+    def pip(command, **_):
+        if "wheel" in command:
+            built.append(command[0])
+            wheel = command[command.index("--wheel-dir") + 1] / "tfos.whl"
+            wheel.parent.mkdir()
+            wheel.touch()
+        else:
+            installed.append(command[0])
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", pip)
+    (combination,) = combinations.named("python-3.13")
+    for _ in range(2):
+        assert environments.python_of(combination) == pythons[1]
+    assert built == pythons[:1]
+    assert set(installed) == set(pythons)
+    environments._wheel.cache_clear()
 
 
 def test_a_program_without_results_is_an_error(tmp_path):
