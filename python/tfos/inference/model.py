@@ -29,6 +29,7 @@ from tfos.base.arrow import pa
 from tfos.errors import BadInputError, TfosError
 from tfos.files import hadoop_client
 from tfos.files.access import access_for, scheme_of
+from tfos.files.interface import FileAccess
 from tfos.inference import plain_columns
 from tfos.inference.sessions import Sessions
 
@@ -39,6 +40,8 @@ DEFAULT_SIGNATURE = "serving_default"
 DEFAULT_TAGS = "serve"
 #: Rows that a model gets at a time unless it is told.
 BATCH_SIZE = 1_024
+#: Of a file of assets, which may be large, at a time.
+_PIECE_BYTES = 1 << 20
 
 #: Column -> input, or (input of the values, input of the row splits) for a ragged tensor.
 InputMapping = Mapping[str, Union[str, Sequence[str]]]
@@ -72,13 +75,13 @@ class Model:
         set_field = object.__setattr__  # frozen for everybody else
         set_field(self, "path", path)
         set_field(self, "op_libraries", tuple(os.path.abspath(name) for name in self.op_libraries))
-        content, stamp = _read(access, path)
+        content = _read(access, path)
         try:
             found = _native.find_signature(content, self.tag_list, self.signature)
         except BadInputError as error:
             raise BadInputError(f"{path}: {error}") from error
         set_field(self, "_found", found)
-        set_field(self, "stamp", stamp)
+        set_field(self, "stamp", _stamp(access, path, content))
 
     @property
     def tag_list(self) -> list[str]:
@@ -135,7 +138,7 @@ class Model:
 
 def signatures(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     """The names of the signatures of a SavedModel, by the tags of its graphs."""
-    content, _ = _read(*access_for(path))
+    content = _read(*access_for(path))
     return {
         ",".join(tags): [signature.name for signature in found]
         for tags, found in _native.saved_model_signatures(content)
@@ -303,8 +306,8 @@ def _inputs(mapping: InputMapping) -> Iterator[tuple[str, str, str]]:
         yield column, names[0], names[1] if len(names) == 2 else ""
 
 
-def _read(access: Any, path: str) -> tuple[bytes, str]:
-    """The graph of a SavedModel, and what changes when the graph or the variables do."""
+def _read(access: FileAccess, path: str) -> bytes:
+    """The graph of a SavedModel."""
     file = os.path.join(path, "saved_model.pb")
     if access.status(path) is None:
         raise BadInputError(f"no such directory: {path}")
@@ -314,14 +317,35 @@ def _read(access: Any, path: str) -> tuple[bytes, str]:
             f"model.export(...) or tf.saved_model.save(...){_hint(access, path)}"
         )
     with access.open(file) as opened:
-        content = opened.read()
-    digest = hashlib.sha256(content)
+        return opened.read()
+
+
+def _stamp(access: FileAccess, path: str, graph: bytes) -> str:
+    """What changes when the graph, the variables or the assets do."""
+    digest = hashlib.sha256(graph)
     # It has a checksum of each variable.
     index = os.path.join(path, "variables", "variables.index")
     if access.status(index) is not None:
         with access.open(index) as opened:
             digest.update(opened.read())
-    return content, digest.hexdigest()
+    # Nothing else tells of them: vocabularies that differ leave the graph as it was.
+    assets = os.path.join(path, "assets")
+    for file in _files_below(access, assets) if access.status(assets) is not None else ():
+        name = file.removeprefix(assets).encode(errors="surrogateescape")
+        content = hashlib.sha256()
+        with access.open(file) as opened:
+            while piece := opened.read(_PIECE_BYTES):
+                content.update(piece)
+        digest.update(len(name).to_bytes(8, "big") + name + content.digest())
+    return digest.hexdigest()
+
+
+def _files_below(access: FileAccess, directory: str) -> Iterator[str]:
+    for found in access.list(directory):
+        if found.is_directory:
+            yield from _files_below(access, found.path)
+        else:
+            yield found.path
 
 
 def _hint(access: Any, path: str) -> str:
@@ -347,7 +371,7 @@ def _session(model: Model) -> Any:
 
 def _load(model: Model) -> Any:
     access, path = access_for(model.path)
-    if _read(access, path)[1] != model.stamp:
+    if _stamp(access, path, _read(access, path)) != model.stamp:
         raise BadInputError(
             f"{path} on this host is not the model that was checked: it was written anew "
             "meanwhile, or hosts have different copies of it"

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import threading
@@ -309,8 +310,6 @@ def test_what_is_no_saved_model(models, tmp_path):
 
 
 def test_a_session_is_kept_until_the_model_changes(models, tmp_path, monkeypatch):
-    import shutil
-
     loaded = []
     monkeypatch.setattr(
         inference_model,
@@ -333,6 +332,41 @@ def test_a_session_is_kept_until_the_model_changes(models, tmp_path, monkeypatch
     inference_model._sessions.clear()
     with pytest.raises(BadInputError, match="is not the model that was checked"):
         results(stale, batch)
+
+
+def test_a_model_is_loaded_again_when_its_assets_change(models, tmp_path):
+    """The graph and the variables of models that differ in a vocabulary are the same."""
+    where = shutil.copytree(models / "text", tmp_path / "model")
+    batch = pa.record_batch({"word": ["red", "green", "blue"], "pair": [[1, 2]] * 3})
+
+    def run():
+        model = inference.Model(str(where))
+        rows = results(model, batch, output_mapping={"index": "index"})
+        return model.stamp, [row["index"] for row in rows]
+
+    stamp, found = run()
+    assert found == [0, 1, 2] and run() == (stamp, found)
+    (where / "assets" / "vocabulary.txt").write_text("blue\ngreen\nred\n")
+    changed, found = run()
+    assert found == [2, 1, 0] and changed != stamp
+
+
+def test_a_model_is_another_when_an_asset_has_another_name_or_place(models, tmp_path):
+    where = shutil.copytree(models / "text", tmp_path / "model")
+    assets = where / "assets"
+    (assets / "below").mkdir()
+    (assets / "below" / "ab").write_text("c")
+    stamps = [inference.Model(str(where)).stamp]
+    for old, new, content in [
+        ("below/ab", "below/a", "bc"),
+        ("below/a", "a", "bc"),
+        ("a", "_a", "bc"),
+        ("_a", "_a", "bd"),
+    ]:
+        (assets / old).unlink()
+        (assets / new).write_text(content)
+        stamps.append(inference.Model(str(where)).stamp)
+    assert len(set(stamps)) == len(stamps)
 
 
 def test_a_model_that_is_being_loaded_holds_up_no_other(models, other, monkeypatch):

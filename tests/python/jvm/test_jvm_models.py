@@ -214,6 +214,17 @@ def test_a_model_stays_loaded_on_a_file_system_of_hadoops(
         run(model, frame)._jdf.count()
 
 
+def test_a_model_is_loaded_again_when_its_assets_change(new, spark, models, tmp_path):
+    where = shutil.copytree(models / "text", tmp_path / "model")
+    frame = spark.createDataFrame(
+        [(word, [1, 2]) for word in ("red", "green", "blue")], "word string, pair array<int>"
+    ).coalesce(1)
+    model = new.ml.TensorFlowModel().setModelDir(str(where)).setOutputMapping({"index": "index"})
+    assert [row["index"] for row in run(model, frame).collect()] == [0, 1, 2]
+    (where / "assets" / "vocabulary.txt").write_text("blue\ngreen\nred\n")
+    assert [row["index"] for row in run(model, frame).collect()] == [2, 1, 0]
+
+
 def test_stages_are_saved_and_loaded_with_their_parameters(
     old, new, jvm, spark, models, digits, tmp_path
 ):

@@ -3,11 +3,15 @@ package tfos.internal.inference;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.OutputStream;
 import java.io.Serializable;
 import java.io.UncheckedIOException;
 import java.net.URI;
 import java.math.BigInteger;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.security.DigestInputStream;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
@@ -15,6 +19,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FileUtil;
 import org.apache.hadoop.fs.Path;
@@ -59,7 +64,7 @@ public final class SavedModel implements Serializable {
   final String tags;
   /** JSON. */
   final String signature;
-  /** Changes when the graph or the variables do. */
+  /** Changes when the graph, the variables or the assets do. */
   final String stamp;
   /** A JSON list. */
   final String opLibraries;
@@ -126,9 +131,36 @@ public final class SavedModel implements Serializable {
       if (files.exists(index)) {
         digest.update(readAll(files, index));
       }
+      // Nothing else tells of them: vocabularies that differ leave the graph as it was.
+      Path assets = new Path(directory, "assets");
+      if (files.exists(assets)) {
+        addFiles(digest, files, assets, "");
+      }
       return new Content(content, String.format("%064x", new BigInteger(1, digest.digest())));
     } catch (NoSuchAlgorithmException error) {
       throw new IllegalStateException(error); // Every Java has it.
+    }
+  }
+
+  /** Adds the names and contents of all files below a directory. */
+  private static void addFiles(MessageDigest digest, FileSystem files, Path directory, String above)
+      throws IOException, NoSuchAlgorithmException {
+    FileStatus[] found = files.listStatus(directory);
+    Arrays.sort(found); // By their paths.
+    for (FileStatus file : found) {
+      String name = above + "/" + file.getPath().getName();
+      if (file.isDirectory()) {
+        addFiles(digest, files, file.getPath(), name);
+        continue;
+      }
+      MessageDigest content = MessageDigest.getInstance("SHA-256");
+      try (InputStream stream = new DigestInputStream(files.open(file.getPath()), content)) {
+        stream.transferTo(OutputStream.nullOutputStream()); // It may be large.
+      }
+      byte[] text = name.getBytes(StandardCharsets.UTF_8);
+      digest.update(ByteBuffer.allocate(Long.BYTES).putLong(text.length).array());
+      digest.update(text);
+      digest.update(content.digest());
     }
   }
 
