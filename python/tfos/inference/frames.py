@@ -63,8 +63,10 @@ def transform(
     source, names = arrow_types.as_arrow_source(used)
     kept = frame.schema.fields if keep else []
     schema = sql.StructType([*kept, *_outputs(plan.output_schema)])
-    hadoop = hadoop_settings.of_session(context)
-    return source.mapInArrow(_Task(plan, names, hadoop), schema)
+    distinct = _distinct(schema)
+    task = _Task(plan, names, distinct.names, hadoop_settings.of_session(context))
+    results = source.mapInArrow(task, distinct)
+    return results if distinct is schema else results.toDF(*schema.names)
 
 
 def task_threads(spark: Any) -> int:
@@ -79,10 +81,12 @@ class _Task:
         self,
         plan: inference_model.Inference,
         names: list[str],
+        result_names: list[str],
         hadoop_environment: Mapping[str, str],
     ):
         self._plan = plan
         self._names = names
+        self._result_names = result_names
         self._hadoop_environment = hadoop_environment
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -91,7 +95,9 @@ class _Task:
         hadoop_settings.adopt(self._hadoop_environment)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         try:
-            yield from self._plan.run(batch.rename_columns(self._names) for batch in batches)
+            named = (batch.rename_columns(self._names) for batch in batches)
+            for results in self._plan.run(named):
+                yield results.rename_columns(self._result_names)
         except BadInputError as error:
             partition = TaskContext.get().partitionId()
             raise BadInputError(
@@ -102,6 +108,19 @@ class _Task:
 def quoted(name: str) -> str:
     """A column's name as Spark reads it in expressions: dots and backticks are part of it."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def _distinct(schema: sql.StructType) -> sql.StructType:
+    """The schema itself, or one with made-up names if names repeat: Spark's reader of Arrow loses
+    columns of one name."""
+    if len(set(schema.names)) == len(schema.names):
+        return schema
+    return sql.StructType(
+        [
+            sql.StructField(f"c{position}", field.dataType, field.nullable, field.metadata)
+            for position, field in enumerate(schema)
+        ]
+    )
 
 
 def _arrow_schema(schema: sql.StructType) -> pa.Schema:

@@ -73,6 +73,17 @@ def test_kept_columns_of_any_type_and_name(spark, others, both):
     assert {row.difference for row in result.collect()} == {0.0}
 
 
+def test_kept_columns_of_one_name(spark, others, both):
+    frame = spark.range(5, numPartitions=2).selectExpr(
+        "id AS k", "cast(id as float) AS x", "1f AS y", "id + 1 AS k", "-id AS K"
+    )
+    result = both(frame, others("two"), batch_size=2)
+    assert result.columns == [*frame.columns, "difference", "rows"]
+    assert sorted(row[:6] for row in result.collect()) == [
+        (n, n, 1, n + 1, -n, n - 1) for n in range(5)
+    ]
+
+
 def test_vectors_fixed_rows_and_images(spark, others, both):
     lists = spark.range(10, numPartitions=1).selectExpr("array(cast(id as double), 1d) AS x")
     vectors = lists.select(array_to_vector("x").alias("x"))
