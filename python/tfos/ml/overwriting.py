@@ -1,11 +1,12 @@
-"""Keeps pyspark from deleting the SavedModels of the very stages that it saves.
+"""Keeps pyspark from harming the SavedModels of the very stages that it saves.
 
 ``write().overwrite().save(path)`` deletes what is at ``path``, and then asks the stages to save
-themselves. A model that was loaded from there has lost its SavedModel by then. pyspark gives the
-stages of a pipeline no say before that. So its ``save`` is wrapped: it looks where the SavedModels
-of all stages are before it deletes anything.
+themselves. A model that was loaded from there has lost its SavedModel by then. And a model that
+is saved inside its own SavedModel would copy its copies without end. pyspark gives the stages of a
+pipeline no say before that. So its ``save`` is wrapped: it looks where the SavedModels of all
+stages are before it deletes or writes anything.
 
-Threads: any. Errors: :class:`tfos.errors.BadInputError`; nothing was deleted.
+Threads: any. Errors: :class:`tfos.errors.BadInputError`; nothing was deleted or written.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyspark
+import pyspark.ml
 from pyspark.ml.param import Params
 from pyspark.ml.util import MLWriter
 from pyspark.sql.utils import is_remote
@@ -46,46 +48,58 @@ def guard_saving() -> None:
 def _looking(save: Any) -> Any:
     @functools.wraps(save)
     def looking(writer: Any, path: str) -> None:
-        if writer.shouldOverwrite:
-            stage = getattr(writer, "instance", None) or getattr(writer, "_instance", None)
-            _refuse_deletion(stage, path, writer.sparkSession)
+        stage = getattr(writer, "instance", None) or getattr(writer, "_instance", None)
+        _refuse_harm(stage, path, writer)
         save(writer, path)
 
     looking._looks_for_models = True  # type: ignore[attr-defined]
     return looking
 
 
-def _refuse_deletion(stage: Any, path: str, spark: Any) -> None:
-    """Raises :class:`BadInputError` if a SavedModel of ``stage``, or of a stage in it, is at or
-    below ``path``."""
-    directories = set(_model_directories(stage))
-    if not directories:
+def _refuse_harm(stage: Any, path: str, writer: Any) -> None:
+    """Raises :class:`BadInputError` if saving to ``path`` would delete a SavedModel of ``stage`` or
+    of a stage in it, or copy one into itself."""
+    stages = sorted(_with_models(stage), key=lambda one: one.getModelDir())
+    if not stages:
         return
+    spark = writer.sparkSession
     target = _plain(resolved(spark, path))
-    for directory in sorted(directories):
-        model = _plain(resolved(spark, directory))
-        if f"{model}/".startswith(f"{target.rstrip('/')}/"):
+    for one in stages:
+        model = _plain(resolved(spark, one.getModelDir()))
+        if writer.shouldOverwrite and _is_in(model, target):
             raise BadInputError(
                 f"the SavedModel {model} is part of {target}, which this save would delete: save "
                 "to another directory"
             )
+        # An estimator's directory is not copied.
+        if isinstance(one, pyspark.ml.Model) and _is_in(target, model):
+            raise BadInputError(
+                f"{target} is in the SavedModel {model}, which this save would copy there: save "
+                "to another directory"
+            )
 
 
-def _model_directories(stage: Any) -> Iterator[str]:
-    """The ``modelDir`` of the stage and of those in it: pipelines, and searches of parameters."""
+def _with_models(stage: Any) -> Iterator[_InferenceParams]:
+    """The stage and those in it, as of pipelines and searches of parameters, that have a
+    ``modelDir``."""
     if isinstance(stage, _InferenceParams):
         if stage.isDefined(stage.modelDir) and stage.getModelDir():
-            yield stage.getModelDir()
+            yield stage
     elif isinstance(stage, (list, tuple)):
         for one in stage:
-            yield from _model_directories(one)
+            yield from _with_models(one)
     else:
         for name in ("stages", "bestModel", "subModels"):
             if hasattr(stage, name):
-                yield from _model_directories(getattr(stage, name))
+                yield from _with_models(getattr(stage, name))
         for name in ("stages", "estimator"):
             if isinstance(stage, Params) and stage.hasParam(name) and stage.isDefined(name):
-                yield from _model_directories(stage.getOrDefault(name))
+                yield from _with_models(stage.getOrDefault(name))
+
+
+def _is_in(path: str, directory: str) -> bool:
+    """Whether it is the directory or below it; both of :func:`_plain`."""
+    return f"{path}/".startswith(f"{directory.rstrip('/')}/")
 
 
 def _plain(uri: str) -> str:

@@ -134,6 +134,26 @@ def test_a_pipeline_is_not_saved_over_a_model_that_it_runs(spark, model_dir, tmp
     assert (pathlib.Path(moved.getModelDir().removeprefix("file:")) / "saved_model.pb").exists()
 
 
+@pytest.mark.parametrize("below", ["", "/", "/stage", "/variables/../assets/stage"])
+def test_a_model_is_not_saved_in_itself(spark, java, model_dir, below):
+    """The copy would be part of what is copied."""
+    before = sorted(model_dir.rglob("*"))
+    path = f"{model_dir}{below}"
+    model = tfos.ml.Model(modelDir=f"file://{model_dir}/")
+    for stage in (model, PipelineModel([model]), Pipeline(stages=[model])):
+        with pytest.raises(tfos.errors.BadInputError, match="which this save would copy there"):
+            stage.save(path)
+    with pytest.raises(SPARK_ERRORS, match="which this save would copy there"):
+        java().setModelDir(str(model_dir)).write().save(path)
+    assert sorted(model_dir.rglob("*")) == before
+
+
+def test_an_estimator_is_saved_beside_its_models(spark, tmp_path):
+    estimator = tfos.ml.Estimator(build=print, modelDir=str(tmp_path))
+    estimator.save(str(tmp_path / "estimator"))
+    assert tfos.ml.Estimator.load(str(tmp_path / "estimator")).getModelDir() == str(tmp_path)
+
+
 def test_a_directory_without_a_model_is_not_saved(spark, tmp_path):
     model = tfos.ml.Model(modelDir=str(tmp_path))
     with pytest.raises(tfos.errors.BadInputError, match="there is no SavedModel in"):

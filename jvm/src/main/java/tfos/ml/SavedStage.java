@@ -33,13 +33,17 @@ final class SavedStage {
 
     @Override
     public void save(String path) throws IOException {
-      // Spark deletes what is there before saveImpl gets a say.
-      if (shouldOverwrite() && !model.getModelDir().isEmpty()) {
+      if (!model.getModelDir().isEmpty()) {
         String saved = qualified(model.getModelDir());
         String target = qualified(path);
-        if ((saved + "/").startsWith(target + "/")) {
+        // Spark deletes what is there before saveImpl gets a say.
+        if (shouldOverwrite() && (saved + "/").startsWith(target + "/")) {
           throw new IllegalArgumentException("the SavedModel " + saved + " is part of " + target
               + ", which this save would delete: save the stage to another directory");
+        }
+        if ((target + "/").startsWith(saved + "/")) {
+          throw new IllegalArgumentException(target + " is in the SavedModel " + saved
+              + ", which this save would copy there: save the stage to another directory");
         }
       }
       super.save(path);
