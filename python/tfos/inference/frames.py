@@ -51,6 +51,8 @@ def transform(
         batch_size=batch_size,
         keep=keep,
     )
+    kept = frame.schema.fields if keep else []
+    _check_names([field.name for field in kept], plan, frame.sparkSession)
     unused = jvm.why_unused(frame)
     logger.info(
         "%s runs in %s",
@@ -61,7 +63,6 @@ def transform(
         return jvm.transform(frame, plan)
     used = frame if keep else frame.select(*(quoted(name) for name in plan.columns))
     source, names = arrow_types.as_arrow_source(used)
-    kept = frame.schema.fields if keep else []
     schema = sql.StructType([*kept, *_outputs(plan.output_schema)])
     distinct = _distinct(schema)
     task = _Task(plan, names, distinct.names, hadoop_settings.of_session(context))
@@ -108,6 +109,24 @@ class _Task:
 def quoted(name: str) -> str:
     """A column's name as Spark reads it in expressions: dots and backticks are part of it."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def _check_names(kept: Iterable[str], plan: inference_model.Inference, spark: Any) -> None:
+    """Raises :class:`BadInputError` for an output that Spark would not tell from another column."""
+    if spark.conf.get("spark.sql.caseSensitive", "false").lower() == "true":
+        return  # The plan has compared them.
+    taken = {name.lower() for name in kept}
+    twice = []
+    for name in plan.output_schema.names:
+        if name.lower() in taken:
+            twice.append(name)
+        taken.add(name.lower())
+    if twice:
+        raise BadInputError(
+            f"column {', '.join(twice)} would appear twice, as Spark does not tell capital from "
+            f"small letters: give the outputs of {plan.model.path} other names in the output "
+            "mapping, or set spark.sql.caseSensitive"
+        )
 
 
 def _distinct(schema: sql.StructType) -> sql.StructType:

@@ -80,7 +80,9 @@ class Model(pyspark.ml.Model, _InferenceParams, MLReadable, MLWritable):
         single = [
             column for output, column in outputs.items() if model.outputs[output].endswith("[?, 1]")
         ]
-        return result.withColumns({column: functions.col(f"`{column}`")[0] for column in single})
+        return result.withColumns(
+            {column: functions.col(frames.quoted(column))[0] for column in single}
+        )
 
     def _saved_model(self, spark: SparkSession) -> inference.Model:
         if not self._has_model_dir():

@@ -145,6 +145,22 @@ def test_a_column_that_is_there_twice_is_no_input(spark, others, model_runner):
         frames.transform(frame, others("two"))
 
 
+def test_names_that_spark_does_not_tell_apart(spark, others, model_runner):
+    frame = spark.sql("SELECT 3f AS x, 1f AS y, 7 AS Difference, 8 AS Y_, 9 AS y_")
+    same = {"output_mapping": {"difference": "d", "rows": "D"}}
+    for options in ({}, same, {**same, "keep": False}):
+        with pytest.raises(BadInputError, match="column (difference|D) would appear twice"):
+            frames.transform(frame, others("two"), **options)
+    spark.conf.set("spark.sql.caseSensitive", True)
+    try:
+        kept = frames.transform(frame, others("two")).select("Difference", "difference", "Y_")
+        assert kept.collect() == [(7, 2, 8)]
+        mapped = frames.transform(frame, others("two"), keep=False, **same)
+        assert mapped.select("D", "d").collect() == [(1, 2)]
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
 def test_it_is_lazy_and_can_be_computed_again_and_in_part(spark, others, model_runner):
     computed = spark.sparkContext.accumulator(0)
 

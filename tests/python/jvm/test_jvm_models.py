@@ -156,9 +156,13 @@ def test_what_does_not_fit_is_said_before_anything_runs(old, new, spark, models)
         run(
             new.ml.TensorFlowModel().setModelDir(str(models / "text")).setSignature("absent"), frame
         )
-    twice = spark.createDataFrame([(1.0, 2.0, 3.0)], "x float, y float, difference float")
-    with pytest.raises(BadInputError, match="column difference would appear twice"):
-        run(new.ml.TensorFlowModel().setModelDir(str(models / "others")).setSignature("two"), twice)
+    two = new.ml.TensorFlowModel().setModelDir(str(models / "others")).setSignature("two")
+    for name in ("difference", "Difference"):
+        twice = spark.createDataFrame([(1.0, 2.0, 3.0)], f"x float, y float, {name} float")
+        with pytest.raises(BadInputError, match="column difference would appear twice"):
+            run(two, twice)
+    with pytest.raises(BadInputError, match="column [dD] would appear twice"):
+        run(two.setOutputMapping({"difference": "d", "rows": "D"}), twice)
 
 
 def test_a_null_is_an_error_with_column_row_and_partition(new, spark, models):

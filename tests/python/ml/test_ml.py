@@ -171,6 +171,18 @@ def test_what_does_not_fit_is_said_before_anything_runs(words, text_model):
         text_model.transform(nulls).collect()
 
 
+@pytest.mark.usefixtures("model_runner")
+def test_a_plain_number_in_a_column_of_any_name(spark, models):
+    model = tfos.ml.Model(
+        modelDir=str(models / "tf1"),
+        tags="serve,old",
+        signature="predict",
+        outputMapping={"y": "a`b.c"},
+    )
+    scored = model.transform(spark.sql("SELECT array(1d, 1d) AS x"))
+    assert scored.collect() == [([1, 1], 5)] and scored.columns == ["x", "a`b.c"]
+
+
 def test_parameters_are_documented_and_checked(text_model):
     assert (
         "rows that the model gets at a time (default: 128, current: 7)"

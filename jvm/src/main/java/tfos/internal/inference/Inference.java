@@ -7,7 +7,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
-import java.util.TreeSet;
+import java.util.Set;
 import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.api.java.JavaRDD;
@@ -118,7 +118,7 @@ public final class Inference {
     int fixedRows = plan.get("fixedRows").asInt();
     batchSize = fixedRows == 0 ? options.batchSize : fixedRows;
     wrapped = options.unwrap ? wrapped() : List.of();
-    result = joined(options.keep ? schema : new StructType());
+    result = joined(spark, options.keep ? schema : new StructType());
   }
 
   /** What the native side plans with. */
@@ -154,13 +154,16 @@ public final class Inference {
     return columns;
   }
 
-  private StructType joined(StructType kept) {
-    TreeSet<String> twice = new TreeSet<>(Arrays.asList(kept.fieldNames()));
-    twice.retainAll(Arrays.asList(outputs.fieldNames()));
+  private StructType joined(SparkSession spark, StructType kept) {
+    Set<String> taken = Arrays.stream(kept.fieldNames()).map(name -> Sql.compared(spark, name))
+        .collect(Collectors.toSet());
+    List<String> twice = Arrays.stream(outputs.fieldNames())
+        .filter(name -> !taken.add(Sql.compared(spark, name))).collect(Collectors.toList());
     if (!twice.isEmpty()) {
       throw new IllegalArgumentException("column " + String.join(", ", twice)
           + " would appear twice: give the outputs of " + model.path
-          + " other names in the output mapping");
+          + " other names in the output mapping; names that differ only in capital letters are "
+          + "one to Spark, unless spark.sql.caseSensitive is set");
     }
     StructType all = kept;
     for (StructField field : outputs.fields()) {

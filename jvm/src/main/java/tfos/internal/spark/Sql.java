@@ -1,5 +1,6 @@
 package tfos.internal.spark;
 
+import java.util.Locale;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.rdd.RDD;
@@ -37,6 +38,12 @@ public final class Sql {
   public static Configuration hadoop(
       SparkSession spark, scala.collection.immutable.Map<String, String> options) {
     return SparkVersions.state(spark).newHadoopConfWithOptions(options);
+  }
+
+  /** A name as the session compares it with others: by default without regard to capitals. */
+  public static String compared(SparkSession spark, String name) {
+    return SparkVersions.state(spark).conf().caseSensitiveAnalysis()
+        ? name : name.toLowerCase(Locale.ROOT);
   }
 
   /** By its name, whatever that has in it. */
