@@ -42,7 +42,7 @@ def run(program, *arguments):
 @pytest.mark.failure("node killed", "training")
 @pytest.mark.long
 @pytest.mark.spark
-@pytest.mark.timeout(BOUND_SECONDS + 60)
+@pytest.mark.timeout(BOUND_SECONDS + 240)
 @pytest.mark.parametrize(("loop", "cluster", "failures"), [("fit", 1, 2), ("state", 3, 1)])
 def test_killed_nodes_end_with_the_bits_of_one_machine(tmp_path, loop, cluster, failures):
     options = ["--failures", failures, "--seed", 3, "--clusters", cluster]
