@@ -23,9 +23,9 @@ FEED_JVM = {"jar": "on", "Python": "off"}
 
 def read(ctx):
     """Reads each epoch, and says into the driver's pipe when it had read the last row."""
-    batches = ctx.batches(BATCH)
+    batches = ctx.batches(BATCH, features="features", label="label")
     while True:
-        rows = sum(len(batch["label"]) for batch in batches)
+        rows = sum(len(labels) for _, labels in batches)
         if not rows:
             return
         with open(ctx.args, "w") as pipe:

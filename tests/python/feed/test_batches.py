@@ -8,12 +8,14 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import feed_rate_program
 from support.dataset_nodes import DatasetNode
 from support.feed_nodes import TIMEOUT, labels, pairs
 from tfos.errors import BadInputError
@@ -168,6 +170,17 @@ def context_of(node: Any) -> NodeContext:
     identity = {"node_id": 1, "job_name": "worker", "task_index": 1, "cluster_spec": {}}
     settings = {"default_fs": "file:///", "working_dir": "/", "log_dir": None}
     return NodeContext({**unused, **identity, "node": settings}, None, node.source, None, None)
+
+
+def test_the_program_of_the_feed_rates_counts_the_rows_of_an_epoch(
+    node: Any, tmp_path: Any
+) -> None:
+    rows = [{"features": [0.5, 1.5], "label": number} for number in range(3)]
+    node.feed_epochs(rows)
+    node.server.end_feed()
+    pipe = tmp_path / "pipe"
+    feed_rate_program.read(SimpleNamespace(batches=context_of(node).batches, args=str(pipe)))
+    assert pipe.read_text().startswith("3 ")
 
 
 def test_without_rows_a_spec_says_what_they_would_hold(node: Any) -> None:
