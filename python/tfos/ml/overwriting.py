@@ -25,7 +25,7 @@ from pyspark.sql.utils import is_remote
 
 from tfos.errors import BadInputError
 from tfos.ml.params import _InferenceParams
-from tfos.ml.session_files import resolved
+from tfos.ml.session_files import beside_files, exists, resolved
 from tfos.spark import versions
 
 _lock = threading.Lock()
@@ -71,8 +71,12 @@ def _refuse_harm(stage: Any, path: str, writer: Any) -> None:
                 f"the SavedModel {model} is part of {target}, which this save would delete: save "
                 "to another directory"
             )
-        # An estimator's directory is not copied.
-        if isinstance(one, pyspark.ml.Model) and _is_in(target, model):
+        # An estimator's directory is not copied, and none without a SavedModel.
+        if (
+            isinstance(one, pyspark.ml.Model)
+            and _is_in(target, model)
+            and beside_files(spark, exists, f"{model}/saved_model.pb")
+        ):
             raise BadInputError(
                 f"{target} is in the SavedModel {model}, which this save would copy there: save "
                 "to another directory"
