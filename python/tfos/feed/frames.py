@@ -111,7 +111,7 @@ def plan_inference(frame: Any, schema: Any, keys: Sequence[str], decimals: str |
     key_fields = [frame.schema.fields[position] for position in key_positions]
     result_fields = _result_fields(declared)
     combined = sql.StructType(key_fields + declared.fields)
-    _check_distinct(combined.names)
+    _check_distinct(combined.names, frame.sparkSession)
     _check_keys(key_fields)
     check_schema(sql.StructType([frame.schema.fields[position] for position in fed]), decimals)
     source, _ = as_arrow_source(frame)
@@ -148,8 +148,13 @@ def _position(names: list[str], key: str) -> int:
     raise BadInputError(f"keys names {key!r}, and the DataFrame has the columns {', '.join(names)}")
 
 
-def _check_distinct(names: list[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
+def _check_distinct(names: list[str], spark: Any) -> None:
+    # By default capital and small letters are one to Spark.
+    case_matters = spark.conf.get("spark.sql.caseSensitive", "false").lower() == "true"
+    compared = names if case_matters else [name.lower() for name in names]
+    twice = sorted(
+        {name for name, same in zip(names, compared, strict=True) if compared.count(same) > 1}
+    )
     if twice:
         raise BadInputError(
             f"column {', '.join(twice)} would appear twice: key columns and results need names "

@@ -275,6 +275,7 @@ REFUSED = [
     ({"schema": "a interval day"}, "column a is interval day: declare a number"),
     ({"schema": "a int, b int, a int"}, "column a would appear twice"),
     ({"schema": "id int", "keys": ["id"]}, "column id would appear twice"),
+    ({"schema": "ID int", "keys": ["id"]}, "column ID, id would appear twice"),
     ({"schema": "n int", "keys": ["ID"]}, "keys names 'ID', and the DataFrame has the columns id,"),
     ({"schema": "n int", "keys": ["id", "id"]}, "column id would appear twice"),
     ({"schema": "n int", "keys": ["twice"]}, "the DataFrame has 2 columns 'twice': rename"),
