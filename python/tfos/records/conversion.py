@@ -268,7 +268,8 @@ def check_target(schema: pa.Schema, kind: str, target: str) -> None:
         raise BadInputError(
             f"{target}: CSV has no lists, and {', '.join(nested)} would be one; convert to Parquet"
         )
-    binary = [field.name for field in schema if pa.types.is_binary(leaf_type(field.type))]
+    # Of any kind: pyarrow has large_binary, fixed_size_binary[4] and others.
+    binary = [name for name, leaf in _leaves_of(schema).items() if "binary" in str(leaf)]
     if kind in ("csv", "jsonl") and binary:
         raise BadInputError(
             f"{target}: {_TITLES[kind]} has no binary columns, and "
@@ -277,6 +278,24 @@ def check_target(schema: pa.Schema, kind: str, target: str) -> None:
 
 
 _TITLES = {"csv": "CSV", "jsonl": "JSON"}
+
+
+def _leaves_of(schema: pa.Schema) -> dict[str, pa.DataType]:
+    """What the columns hold in the end, by the names of columns and of fields in them: a.b."""
+    return {name: leaf for field in schema for name, leaf in _leaves(field.name, field.type)}
+
+
+def _leaves(name: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    if pa.types.is_struct(kind):
+        for field in kind:
+            yield from _leaves(f"{name}.{field.name}", field.type)
+    elif pa.types.is_map(kind):
+        yield from _leaves(f"{name}.key", kind.key_type)
+        yield from _leaves(f"{name}.value", kind.item_type)
+    elif hasattr(kind, "value_type"):
+        yield from _leaves(name, kind.value_type)
+    else:
+        yield name, kind
 
 
 def leaf_type(kind: pa.DataType) -> pa.DataType:
@@ -390,5 +409,14 @@ class _JsonWriter:
         return None
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        lines = [json.dumps(row, ensure_ascii=False, default=str) for row in batch.to_pylist()]
+        lines = [
+            json.dumps(row, ensure_ascii=False, default=_json_text) for row in batch.to_pylist()
+        ]
         self._file.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def _json_text(value: Any) -> str:
+    """A value that JSON has no kind for, such as a date."""
+    if isinstance(value, bytes):
+        raise BadInputError("JSON has no binary values; convert to Parquet")
+    return str(value)

@@ -12,8 +12,9 @@ from support.files.remote_files import read_bytes, write_bytes
 from tfos import records
 from tfos.base import executable
 from tfos.cli import records as records_command
-from tfos.errors import TfosError
+from tfos.errors import BadInputError, TfosError
 from tfos.files.access import access_for
+from tfos.records import conversion
 
 
 def run(capsys, *arguments):
@@ -184,6 +185,55 @@ def test_what_can_not_be_converted_leaves_nothing(capsys, root):
         "f",
         "t.parquet",
     ]
+
+
+def converted(capsys, root, names, suffix="parquet"):
+    """What ``convert`` says of files in ``root``; nothing else may be there afterwards."""
+    before = sorted(path.name for path in root.iterdir())
+    output = root / f"out.{suffix}"
+    code, printed, error = run(capsys, "convert", *(root / n for n in names), "--output", output)
+    if code:
+        assert not printed and error.count("\n") == 1 and error.startswith("tfos records: ")
+        assert sorted(path.name for path in root.iterdir()) == before
+    return code, error
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.binary(),
+        pa.large_binary(),
+        pa.binary(2),
+        pa.dictionary(pa.int32(), pa.binary()),
+        pa.list_(pa.large_binary()),
+        pa.struct([("x", pa.list_(pa.binary()))]),
+        pa.map_(pa.string(), pa.binary()),
+    ],
+    ids=str,
+)
+def test_bytes_do_not_become_text(capsys, tmp_path, kind, suffix):
+    parquet.write_table(pa.schema([("c", kind)]).empty_table(), tmp_path / "f.parquet")
+    code, error = converted(capsys, tmp_path, ["f.parquet"], suffix)
+    nested = suffix == "csv" and pa.types.is_nested(kind)
+    title = {"csv": "CSV", "jsonl": "JSON"}[suffix]
+    assert code == 1 and f"{title} has no {'lists' if nested else 'binary columns'}" in error
+
+
+def test_bytes_of_a_type_that_hides_them_do_not_become_text(tmp_path):
+    class Hidden(pa.ExtensionType):
+        def __init__(self):
+            super().__init__(pa.binary(), "hidden")
+
+        def __arrow_ext_serialize__(self):
+            return b""
+
+    kind = Hidden()
+    batch = pa.record_batch({"c": pa.ExtensionArray.from_storage(kind, pa.array([b"x"]))})
+    with pytest.raises(BadInputError, match="JSON has no binary values"):
+        conversion.write(
+            str(tmp_path / "f"), "jsonl", batch.schema, iter([batch]), "Example", "none"
+        )
 
 
 def test_convert_replaces_a_file_only_when_it_is_told(capsys, files, table):
