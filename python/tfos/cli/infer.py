@@ -184,9 +184,12 @@ def _infer(parsed: Any) -> int:
         kind,
         parsed.record_type,
         parsed.compression,
-        hints=_strings_of(model, mapping),
+        # They must be text, whatever it looks like.
+        hints=dict.fromkeys(_columns_of("string", model, mapping), pa.string()),
         strings=parsed.keep,
     )
+    if kind == "csv" and not parsed.keep:
+        schema = _with_fractions(schema, _columns_of("float", model, mapping))
     plan = model.on(
         schema,
         mapping,
@@ -231,18 +234,28 @@ def _infer(parsed: Any) -> int:
     return 0
 
 
-def _strings_of(
-    model: inference.Model, mapping: dict[str, tuple[str, ...]]
-) -> dict[str, pa.DataType]:
-    """Columns that must be text, whatever it looks like."""
+def _columns_of(kind: str, model: inference.Model, mapping: dict[str, tuple[str, ...]]) -> set[str]:
+    """The columns for inputs of a type that begins so."""
     columns = {tensors[0]: column for column, tensors in mapping.items()} or {
         n: n for n in model.inputs
     }
     return {
-        columns[name]: pa.string()
-        for name, kind in model.inputs.items()
-        if kind.startswith("string") and name in columns
+        columns[name]
+        for name, type_ in model.inputs.items()
+        if type_.startswith(kind) and name in columns
     }
+
+
+def _with_fractions(schema: pa.Schema, columns: set[str]) -> pa.Schema:
+    """The schema with floats for whole numbers in these columns: later ones may not be whole."""
+    return pa.schema(
+        [
+            field.with_type(pa.float64())
+            if field.name in columns and pa.types.is_integer(field.type)
+            else field
+            for field in schema
+        ]
+    )
 
 
 def _ahead(items: Iterator[T]) -> Iterator[T]:

@@ -158,33 +158,50 @@ def _open(
     ``types`` are of columns in CSV and JSON, ``columns`` those that are wanted, None for all.
     """
     access, name = access_for(path)
-    with access.open(name) as file:
-        try:
-            if kind == "parquet":
-                from pyarrow import parquet
+    with access.open(name) as file, _naming(path, kind):
+        if kind == "parquet":
+            from pyarrow import parquet
 
-                opened = parquet.ParquetFile(file)
-                wanted = (
-                    None
-                    if columns is None
-                    else [n for n in opened.schema_arrow.names if n in columns]
-                )
-                yield opened.schema_arrow, opened.iter_batches(_PARQUET_ROWS, columns=wanted)
-            elif kind == "csv":
-                from pyarrow import csv
+            opened = parquet.ParquetFile(file)
+            schema = opened.schema_arrow
+            wanted = None if columns is None else [n for n in schema.names if n in columns]
+            batches = opened.iter_batches(_PARQUET_ROWS, columns=wanted)
+        elif kind == "csv":
+            from pyarrow import csv
 
-                reader = csv.open_csv(
-                    file, convert_options=csv.ConvertOptions(column_types=dict(types))
-                )
-                yield reader.schema, iter(reader)
-            else:
-                batches = _json_batches(file, types)
-                first = next(batches, None)
-                if first is None:
-                    raise BadInputError(f"{path} has no rows, so nothing says what its columns are")
-                yield first.schema, itertools.chain([first], batches)
-        except pa.ArrowInvalid as error:
-            raise BadInputError(f"{path} can't be read as {kind}: {error}") from error
+            reader = csv.open_csv(
+                file, convert_options=csv.ConvertOptions(column_types=dict(types))
+            )
+            schema, batches = reader.schema, iter(reader)
+        else:
+            batches = _json_batches(file, types)
+            first = next(batches, None)
+            if first is None:
+                raise BadInputError(f"{path} has no rows, so nothing says what its columns are")
+            schema, batches = first.schema, itertools.chain([first], batches)
+        yield schema, _named(batches, path, kind)
+
+
+@contextlib.contextmanager
+def _naming(path: str, kind: str) -> Iterator[None]:
+    """Errors of Arrow in the block are :class:`BadInputError` with the file."""
+    try:
+        yield
+    except BadInputError:
+        raise  # It has the file.
+    except (pa.ArrowException, ValueError, KeyError) as error:
+        said = " ".join(str(error).split())  # In one line.
+        raise BadInputError(f"{path} can't be read as {kind}: {said}") from error
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        # Of Arrow, for a damaged file.
+        raise BadInputError(f"{path} can't be read as {kind}: {error}") from error
+
+
+def _named(batches: Iterator[pa.RecordBatch], path: str, kind: str) -> Iterator[pa.RecordBatch]:
+    with _naming(path, kind):
+        yield from batches
 
 
 def _json_batches(file: Any, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
@@ -242,12 +259,12 @@ def read(
                 batch_rows=batch_rows,
             )
             continue
-        # What is to be text must be read as text, so that 007 is not read as a number. Numbers
-        # of CSV are told by their values, as in the first file.
+        # What is to be text must be read as text, so that 007 is not read as a number, and 1 may
+        # be followed by 1.5. Whole numbers of CSV are told by their values, as in the first file.
         types = {
             field.name: field.type
             for field in schema
-            if kind == "jsonl" or pa.types.is_string(field.type)
+            if kind == "jsonl" or pa.types.is_string(field.type) or pa.types.is_floating(field.type)
         }
         for found, batches in _open(source, kind, types, schema.names):
             missing = [name for name in schema.names if name not in found.names]
@@ -257,8 +274,10 @@ def read(
                     f"{', '.join(missing)} too"
                 )
             for batch in batches:
-                batch = batch.select(schema.names)
-                yield batch if batch.schema == schema else batch.cast(schema)
+                with _naming(source, kind):
+                    batch = batch.select(schema.names)
+                    batch = batch if batch.schema == schema else batch.cast(schema)
+                yield batch
 
 
 def check_target(schema: pa.Schema, kind: str, target: str) -> None:

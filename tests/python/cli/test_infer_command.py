@@ -208,6 +208,22 @@ def test_text_of_csv_stays_as_it_is(tmp_path):
     assert batch.to_pydict() == {"w": ["007", "1.10", "TRUE", "2020-01-01"], "x": [1, 2, 3, 4]}
 
 
+def test_whole_numbers_of_csv_may_be_followed_by_others(two, tmp_path):
+    for name, rows in (("1", "3,1\n"), ("2", "3,1.5\n")):
+        (tmp_path / f"{name}.csv").write_text(f"x,y\n{rows}")
+    (tmp_path / "3.csv").write_text("x,y\n" + "1,1\n" * 400_000 + "1,0.25\n")
+    inputs = [tmp_path / f"{name}.csv" for name in "123"]
+    code, printed, error = two("--input", *inputs, "--output", tmp_path / "o.csv")
+    assert (code, error) == (0, "") and printed["rows"] == 400_003
+    found = [row["difference"] for row in read_rows(tmp_path / "o.csv", "csv")]
+    assert (found[:3], found[-1]) == ([2.0, 1.5, 0.0], 0.75)
+    # What is kept stays as it is in the first file.
+    kept = ("--output", tmp_path / "kept.csv", "--keep")
+    code, _, error = two("--input", *inputs, *kept)
+    assert code == 1 and error.startswith(f"tfos infer: {inputs[1]} can't be read as csv: ")
+    assert error.count("\n") == 1 and not (tmp_path / "kept.csv").exists()
+
+
 def test_ragged_and_records_of_keras(run, models, tmp_path):
     records.write(tmp_path / "r", [pa.record_batch({"ids": pa.array([[1, 2], [3]])})])
     assert (

@@ -187,6 +187,12 @@ def test_what_can_not_be_converted_leaves_nothing(capsys, root):
     ]
 
 
+def lines_of_json(*rows, big=0):
+    """The rows as lines of JSON, behind ``big`` bytes of lines with a: 1."""
+    first = json.dumps({"a": 1, "s": "x" * 1000}) + "\n"
+    return first * (big // len(first)) + "".join(json.dumps(row) + "\n" for row in rows)
+
+
 def converted(capsys, root, names, suffix="parquet"):
     """What ``convert`` says of files in ``root``; nothing else may be there afterwards."""
     before = sorted(path.name for path in root.iterdir())
@@ -234,6 +240,34 @@ def test_bytes_of_a_type_that_hides_them_do_not_become_text(tmp_path):
         conversion.write(
             str(tmp_path / "f"), "jsonl", batch.schema, iter([batch]), "Example", "none"
         )
+
+
+@pytest.mark.parametrize(
+    ("kind", "contents"),
+    [
+        ("csv", ["a,b\n" + "1,2\n" * 400_000 + "1\n"]),
+        ("csv", ["a\n" + "1\n" * 800_000 + "1.5\n"]),
+        ("csv", ["a\n1\n", "a\n1.5\n"]),
+        ("csv", ["a,a\n1,2\n"]),
+        ("jsonl", [lines_of_json({"a": 1.5}, big=5 << 20)]),
+    ],
+)
+def test_a_bad_row_behind_good_ones_is_told_with_its_file(capsys, tmp_path, kind, contents):
+    names = [f"{number}.{kind}" for number in range(len(contents))]
+    for name, content in zip(names, contents, strict=True):
+        (tmp_path / name).write_text(content)
+    code, error = converted(capsys, tmp_path, names)
+    assert code == 1 and f"{tmp_path}/{names[-1]} can't be read as {kind}: " in error
+
+
+def test_a_damaged_page_is_told_with_its_file(capsys, tmp_path):
+    table = pa.table({"a": range(10_000)})
+    parquet.write_table(table, tmp_path / "f.parquet", use_dictionary=False)
+    content = bytearray((tmp_path / "f.parquet").read_bytes())
+    content[100:2_000] = b"\xff" * 1_900
+    (tmp_path / "f.parquet").write_bytes(content)
+    code, error = converted(capsys, tmp_path, ["f.parquet"])
+    assert code == 1 and f"{tmp_path}/f.parquet can't be read as parquet: " in error
 
 
 def test_convert_replaces_a_file_only_when_it_is_told(capsys, files, table):
