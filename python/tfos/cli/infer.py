@@ -187,6 +187,7 @@ def _infer(parsed: Any) -> int:
         # They must be text, whatever it looks like.
         hints=dict.fromkeys(_columns_of("string", model, mapping), pa.string()),
         strings=parsed.keep,
+        whole=parsed.keep,
     )
     if kind == "csv" and not parsed.keep:
         schema = _with_fractions(schema, _columns_of("float", model, mapping))
@@ -216,6 +217,7 @@ def _infer(parsed: Any) -> int:
             parsed.record_type,
             parsed.compression,
             batch_rows=parsed.batch_size,
+            whole=parsed.keep,
         )
     )
     with conversion.replacing(parsed.output) as temporary:

@@ -12,6 +12,7 @@ import io
 import itertools
 import json
 import os
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -58,7 +59,8 @@ def convert(
 ) -> int:
     """Writes the rows of all source files, one behind the other, into a file; how many there are.
 
-    The target appears under its name only when it is complete.
+    The target appears under its name only when it is complete. No column is left out: one that the
+    first file does not have is an error.
 
     Args:
         overwrite: whether a file that is there already may be replaced.
@@ -67,9 +69,9 @@ def convert(
     """
     from_format, to_format = format_of(sources[0], source_format), format_of(target, target_format)
     path = check_output(target, sources, overwrite)
-    schema = schema_of(sources, from_format, record_type, compression)
+    schema = schema_of(sources, from_format, record_type, compression, whole=True)
     check_target(schema, to_format, target)
-    batches = read(sources, from_format, schema, record_type, compression)
+    batches = read(sources, from_format, schema, record_type, compression, whole=True)
     with replacing(target) as temporary:
         rows = write(
             temporary,
@@ -124,10 +126,12 @@ def schema_of(
     *,
     hints: Mapping[str, pa.DataType] | None = None,
     strings: bool = True,
+    whole: bool = False,
 ) -> pa.Schema:
     """The columns of the files: as the first one has them, or a sample of the records.
 
     Args:
+        whole: whether all records are the sample, so that no key is missed.
         hints: types of columns in CSV and JSON, which otherwise tell them by their values.
         strings: bytes in records are strings where all of the sample are UTF-8, else binary.
     """
@@ -138,7 +142,7 @@ def schema_of(
         listed,
         record_type=record_type,
         compression=compression,
-        sample=record_files.SAMPLE_RECORDS,
+        sample=sys.maxsize if whole else record_files.SAMPLE_RECORDS,
         strings=strings,
     )
     return nullable(inferred)
@@ -155,7 +159,8 @@ def _open(
 ) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
     """Yields the schema and the batches of a Parquet, CSV or JSON file, and closes it afterwards.
 
-    ``types`` are of columns in CSV and JSON, ``columns`` those that are wanted, None for all.
+    ``types`` are of columns in CSV and JSON, ``columns`` those that are wanted, None for all: later
+    batches of JSON may have more of them then.
     """
     access, name = access_for(path)
     with access.open(name) as file, _naming(path, kind):
@@ -174,7 +179,7 @@ def _open(
             )
             schema, batches = reader.schema, iter(reader)
         else:
-            batches = _json_batches(file, types)
+            batches = _json_batches(file, types, "infer" if columns is None else "ignore")
             first = next(batches, None)
             if first is None:
                 raise BadInputError(f"{path} has no rows, so nothing says what its columns are")
@@ -204,9 +209,11 @@ def _named(batches: Iterator[pa.RecordBatch], path: str, kind: str) -> Iterator[
         yield from batches
 
 
-def _json_batches(file: Any, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
-    """The rows of lines of JSON. Columns and types are those of the first block, and of
-    ``types``."""
+def _json_batches(
+    file: Any, types: Mapping[str, pa.DataType], later: str
+) -> Iterator[pa.RecordBatch]:
+    """The rows of lines of JSON. Columns and types are those of the first block, and of ``types``.
+    ``later``: what becomes of keys that come after it, "infer" or "ignore"."""
     from pyarrow import json as arrow_json
 
     schema = pa.schema(list(types.items()))
@@ -220,21 +227,23 @@ def _json_batches(file: Any, types: Mapping[str, pa.DataType]) -> Iterator[pa.Re
             ),
         )
         if unexpected == "infer":
-            schema, unexpected = table.schema, "ignore"
+            schema, unexpected = table.schema, later
         yield from table.to_batches()
 
 
 def _blocks_of_lines(file: Any) -> Iterator[bytes]:
-    rest = b""
+    """Blocks of whole lines. The last line, which may have no end, goes with those before it."""
+    ready = rest = b""
     while block := file.read(_JSON_BLOCK_BYTES):
         whole, newline, after = block.rpartition(b"\n")
         if not newline:
             rest += block
             continue
-        yield rest + whole + newline
-        rest = after
-    if rest.strip():
-        yield rest
+        if ready:
+            yield ready
+        ready, rest = rest + whole + newline, after
+    if (last := ready + rest).strip():
+        yield last
 
 
 def read(
@@ -244,10 +253,16 @@ def read(
     record_type: str,
     compression: str | None,
     batch_rows: int | None = None,
+    whole: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of all files, in batches with the columns of ``schema``: those that
-    :func:`schema_of` has found, or some of them. ``batch_rows``: at most so many rows of TFRecords
-    in a batch."""
+    :func:`schema_of` has found, or some of them.
+
+    Args:
+        batch_rows: at most so many rows of TFRecords in a batch.
+        whole: whether a column that ``schema`` does not have is an error, else it is left out.
+            Of TFRecords ``schema`` has all then.
+    """
     for source in sources:
         if kind == "tfrecord":
             access, path = access_for(source)
@@ -266,7 +281,7 @@ def read(
             for field in schema
             if kind == "jsonl" or pa.types.is_string(field.type) or pa.types.is_floating(field.type)
         }
-        for found, batches in _open(source, kind, types, schema.names):
+        for found, batches in _open(source, kind, types, None if whole else schema.names):
             missing = [name for name in schema.names if name not in found.names]
             if missing:
                 raise BadInputError(
@@ -274,10 +289,20 @@ def read(
                     f"{', '.join(missing)} too"
                 )
             for batch in batches:
+                more = _leaves_of(batch.schema).keys() - _leaves_of(schema).keys() if whole else ()
+                if more:
+                    raise BadInputError(_too_many(source, sorted(more), sources[0]))
                 with _naming(source, kind):
                     batch = batch.select(schema.names)
                     batch = batch if batch.schema == schema else batch.cast(schema)
                 yield batch
+
+
+def _too_many(source: str, names: Sequence[str], first: str) -> str:
+    found = f"{source} has the column {', '.join(names)}, which "
+    if source == first:
+        return found + "its first rows do not have; put a row that has it first"
+    return found + f"{first} does not have; convert {source} by itself"
 
 
 def check_target(schema: pa.Schema, kind: str, target: str) -> None:

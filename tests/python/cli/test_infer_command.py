@@ -195,8 +195,8 @@ def test_text_that_looks_like_something_else(run, tmp_path):
     )
     assert code == 0, error
     assert read_rows(tmp_path / "out.jsonl", "jsonl") == [
-        {"w": "2020-01-01", "p": [1, 2], "u": "2020-01-01", "h": [0.5, 1.0]},
-        {"w": "17", "p": [3, 4], "u": "17", "h": [1.5, 2.0]},
+        {"w": "2020-01-01", "p": [1, 2], "more": None, "u": "2020-01-01", "h": [0.5, 1.0]},
+        {"w": "17", "p": [3, 4], "more": 1, "u": "17", "h": [1.5, 2.0]},
     ]
 
 
@@ -222,6 +222,15 @@ def test_whole_numbers_of_csv_may_be_followed_by_others(two, tmp_path):
     code, _, error = two("--input", *inputs, *kept)
     assert code == 1 and error.startswith(f"tfos infer: {inputs[1]} can't be read as csv: ")
     assert error.count("\n") == 1 and not (tmp_path / "kept.csv").exists()
+
+
+def test_keep_keeps_all_columns(two, tmp_path):
+    (tmp_path / "1.csv").write_text("x,y\n3,1\n")
+    (tmp_path / "2.csv").write_text("x,y,z\n3,1,1\n")
+    options = ("--input", tmp_path / "1.csv", tmp_path / "2.csv", "--output", tmp_path / "o.csv")
+    code, _, error = two(*options, "--keep")
+    assert code == 1 and f"{tmp_path}/2.csv has the column z" in error
+    assert two(*options)[0] == 0
 
 
 def test_ragged_and_records_of_keras(run, models, tmp_path):

@@ -204,6 +204,45 @@ def converted(capsys, root, names, suffix="parquet"):
     return code, error
 
 
+def test_convert_keeps_a_key_that_comes_late(capsys, tmp_path):
+    first = [{"a": number} for number in range(1_500)]
+    batches = [pa.RecordBatch.from_pylist(rows) for rows in (first, [{"a": 1, "b": 2}])]
+    records.write(tmp_path / "f", batches)
+    assert converted(capsys, tmp_path, ["f"])[0] == 0
+    (row,) = parquet.read_table(tmp_path / "out.parquet").slice(1_500).to_pylist()
+    assert row == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "contents"),
+    [
+        ("csv", ["a\n1\n", "a,b\n1,2\n"]),
+        ("jsonl", [lines_of_json({"a": 1}), lines_of_json({"b": 2, "a": 1})]),
+        ("jsonl", [lines_of_json({"a": {"n": 1}}), lines_of_json({"a": {"n": 1, "b": 2}})]),
+        ("jsonl", [lines_of_json({"a": 1, "b": 2}, big=5 << 20)]),
+    ],
+)
+def test_convert_leaves_no_column_out(capsys, tmp_path, kind, contents):
+    names = [f"{number}.{kind}" for number in range(len(contents))]
+    for name, content in zip(names, contents, strict=True):
+        (tmp_path / name).write_text(content)
+    code, error = converted(capsys, tmp_path, names)
+    assert code == 1
+    column = "a.b" if '"n"' in contents[-1] else "b"
+    assert f"{tmp_path}/{names[-1]} has the column {column}, which " in error
+
+
+def test_convert_leaves_no_column_of_parquet_out(capsys, tmp_path):
+    for name, columns in (("1.parquet", {"s": [{"a": 1}]}), ("2.parquet", {"s": [{"a": 1}]})):
+        parquet.write_table(pa.table(columns), tmp_path / name)
+    assert converted(capsys, tmp_path, ["1.parquet", "2.parquet"])[0] == 0
+    (tmp_path / "out.parquet").unlink()
+    for more, name in (({"b": [2]}, "b"), ({"s": [{"a": 1, "b": 2}]}, "s.b")):
+        parquet.write_table(pa.table({"s": [{"a": 1}], **more}), tmp_path / "2.parquet")
+        code, error = converted(capsys, tmp_path, ["1.parquet", "2.parquet"])
+        assert code == 1 and f"2.parquet has the column {name}, which {tmp_path}/1" in error
+
+
 @pytest.mark.parametrize("suffix", ["jsonl", "csv"])
 @pytest.mark.parametrize(
     "kind",
