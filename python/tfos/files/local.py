@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import shutil
 from typing import IO
 
 from tfos.files.interface import FileStatus, Paths, Statuses
+
+#: Each needs another job that deletes a directory in the moment in which this one has made it.
+_MKDIRS_TRIES = 10
 
 
 class LocalFiles:
@@ -52,11 +56,24 @@ class LocalFiles:
             return  # Somebody else was faster: it is gone, as was asked for.
 
     def delete_if_empty(self, directory: str) -> None:
-        if os.path.isdir(directory) and not os.listdir(directory):
+        try:
             os.rmdir(directory)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            # Somebody may put something into it at any time, even if it was looked at before.
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
 
     def mkdirs(self, directory: str) -> None:
-        os.makedirs(directory, exist_ok=True)
+        for left in reversed(range(_MKDIRS_TRIES)):
+            try:
+                os.makedirs(directory, exist_ok=True)
+                return
+            except (FileNotFoundError, FileExistsError):
+                # Somebody may have deleted an empty one meanwhile: it, or one of those above it.
+                if not left:
+                    raise
 
     def native_path(self, path: str) -> str:
         return path

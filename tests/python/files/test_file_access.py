@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import errno
 import io
+import os
 import random
 import uuid
 
@@ -204,6 +205,44 @@ def test_checksums_of_local_files_follow_a_rename(mounts):
     access.rename(source, target)
     assert read_bytes(target) == b"new"
     assert [status.path for status in access.list(mounts["local"])] == [target]
+
+
+def test_a_directory_that_another_job_fills_or_deletes_meanwhile(monkeypatch, tmp_path):
+    access, shared = access_for(tmp_path / "shared")
+    rmdir = os.rmdir
+    for before in (lambda: (tmp_path / "shared" / "job").mkdir(), lambda: rmdir(shared)):
+        access.mkdirs(shared)
+
+        def meanwhile(path, before=before):
+            before()
+            rmdir(path)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "rmdir", meanwhile)
+            access.delete_if_empty(shared)
+        access.delete(f"{shared}/job")
+    access.delete_if_empty(shared)
+    assert access.status(shared) is None
+
+
+def test_a_directory_is_made_though_another_job_deletes_one_above_it(monkeypatch, tmp_path):
+    access, shared = access_for(tmp_path / "shared")
+    mkdir, deleted = os.mkdir, []
+
+    def meanwhile(path, *arguments):
+        if path == f"{shared}/job" and not deleted:
+            os.rmdir(shared)
+            deleted.append(path)
+        mkdir(path, *arguments)
+
+    monkeypatch.setattr(os, "mkdir", meanwhile)
+    access.mkdirs(f"{shared}/job")
+    assert deleted and access.status(f"{shared}/job") is not None
+    write_bytes(f"{shared}/file", b"")
+    with pytest.raises(FileExistsError):
+        access.mkdirs(f"{shared}/file")
+    with pytest.raises(NotADirectoryError):
+        access.mkdirs(f"{shared}/file/below")
 
 
 @pytest.mark.parametrize("kind", ["hdfs", "faulty"])

@@ -340,6 +340,8 @@ class TFRecordWriter(DataSourceArrowWriter):
 
 def _delete_empty(access: FileAccess, path: str, top: str) -> None:
     """Deletes a directory below ``top``, and those above it, as far as nothing is in them."""
-    while path != top and access.status(path) is not None and not access.list(path):
+    while path != top:
         access.delete_if_empty(path)
+        if access.status(path) is not None:
+            return
         path = posixpath.dirname(path)
