@@ -53,6 +53,13 @@ def test_a_program_loads_what_tensorflow_and_tfos_write(spark, tmp_path, written
     assert len(load(spark, tmp_path / "frame")) == 100
 
 
+def test_indexes_are_passed_over(spark, tmp_path):
+    frame = spark.range(100).repartition(2)
+    frame.write.format("tfrecord").option("index", "true").save(str(tmp_path / "frame"))
+    assert len(list((tmp_path / "frame").glob("part-*.tfindex"))) == 2
+    assert len(load(spark, tmp_path / "frame")) == 100
+
+
 def test_an_empty_partition_is_an_empty_file(spark, tmp_path):
     save(spark.sparkContext.parallelize([b"alone"], 2), tmp_path / "out")
     assert sorted(file.stat().st_size for file in tmp_path.glob("out/part-r-*")) == [

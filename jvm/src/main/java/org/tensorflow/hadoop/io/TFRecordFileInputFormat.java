@@ -1,6 +1,9 @@
 package org.tensorflow.hadoop.io;
 
 import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.io.BytesWritable;
 import org.apache.hadoop.io.NullWritable;
@@ -10,17 +13,26 @@ import org.apache.hadoop.mapreduce.RecordReader;
 import org.apache.hadoop.mapreduce.TaskAttemptContext;
 import org.apache.hadoop.mapreduce.lib.input.FileInputFormat;
 import tfos.internal.records.BytesRecordReader;
+import tfos.internal.records.RecordIndexes;
 
 /**
  * Files of TFRecords as pairs of a record's bytes and nothing, under the name that programs give to
  * {@code newAPIHadoopFile}. Files whose names end as those of one of Hadoop's codecs (.gz) are
- * decompressed. Each file is one split: records don't say where they begin.
+ * decompressed. Each file is one split: records don't say where they begin. Indexes beside the files
+ * are passed over.
  */
 public class TFRecordFileInputFormat extends FileInputFormat<BytesWritable, NullWritable> {
   @Override
   public RecordReader<BytesWritable, NullWritable> createRecordReader(
       InputSplit split, TaskAttemptContext context) throws IOException {
     return new BytesRecordReader();
+  }
+
+  @Override
+  protected List<FileStatus> listStatus(JobContext context) throws IOException {
+    List<FileStatus> files = new ArrayList<>(super.listStatus(context));
+    files.removeIf(file -> RecordIndexes.isIndex(file.getPath()));
+    return files;
   }
 
   @Override
