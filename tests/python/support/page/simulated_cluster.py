@@ -135,7 +135,17 @@ class SimulatedCluster:
         address = (self.coordinator.address, self.coordinator.port)
         self.base_url = f"http://{host_and_port(*address)}"
         join = keys.key_for(self.token, "join")
-        self.agents = [_Agent(address, join, node_id) for node_id in range(nodes)]
+        self.agents: list[_Agent] = []
+        try:
+            self._form(address, join, nodes)
+        except BaseException:
+            # Else a thousand sockets stay open, and Python can't wait for one behind them.
+            self.__exit__()
+            raise
+
+    def _form(self, address: tuple[str, int], join: str, nodes: int) -> None:
+        for node_id in range(nodes):
+            self.agents.append(_Agent(address, join, node_id))
         for node_id, agent in enumerate(self.agents):
             agent.say(
                 "register",
@@ -149,7 +159,9 @@ class SimulatedCluster:
                 executor_id=str(node_id),
                 gpus=[],
             )
-        assert self.coordinator.wait(lambda: self.coordinator.formed, BOUND_SECONDS)
+        # Each node is told of all others.
+        bound = BOUND_SECONDS * max(1, nodes / 200)
+        assert self.coordinator.wait(lambda: self.coordinator.formed, bound)
 
     @property
     def read_key(self) -> str:
