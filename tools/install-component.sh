@@ -84,6 +84,9 @@ install -m 644 examples/emr/README.md "$directory"
 if [[ -e $directory/conf/tfos-env.sh ]]; then
   echo "$directory/conf/tfos-env.sh stays as it is"
 else
-  sed "s|@PYTHON@|$python|" examples/emr/tfos-env.sh >"$directory/conf/tfos-env.sh"
+  # In what sed puts there, these three have a meaning.
+  escaped=$(printf '%s' "$python" | sed 's/[&|\\]/\\&/g')
+  sed "s|@PYTHON@|$escaped|" examples/emr/tfos-env.sh >"$directory/conf/tfos-env.sh.new"
+  mv "$directory/conf/tfos-env.sh.new" "$directory/conf/tfos-env.sh"
 fi
 echo "Installed into $directory, with $("$python" --version) at $python"

@@ -130,7 +130,9 @@ def _opened(parsed: Any) -> Iterator[tuple[str, str]]:
 
 
 def _print(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False))
+    # Where the terminal does not take all characters, JSON has another way to write them.
+    takes_all = (sys.stdout.encoding or "").lower().startswith("utf")
+    print(json.dumps(value, ensure_ascii=not takes_all))
 
 
 def _cat(parsed: Any) -> int:

@@ -13,6 +13,7 @@ from tfos.base import keys
 from tfos.base.programs import program_result
 from tfos.base.quantities import seconds
 from tfos.base.roles import members_of
+from tfos.base.setting import MOST_SECONDS
 from tfos.cluster import notebook
 from tfos.cluster.closing import Closing
 from tfos.cluster.connect import channel_to
@@ -322,7 +323,12 @@ class Cluster:
         """Shows the nodes as a table in the notebook cell that calls it, and keeps it up to date,
         while other cells run, until the cluster has ended. ``interval``: seconds between two
         looks."""
-        return notebook.Watch(self._repr_html_, self._closing.ended, interval)
+        pause = seconds("interval", interval)
+        if not 0 < pause <= MOST_SECONDS:
+            raise BadInputError(
+                f"interval={interval!r}: seconds, above 0 and at most {MOST_SECONDS:g}"
+            )
+        return notebook.Watch(self._repr_html_, self._closing.ended, pause)
 
     def _repr_html_(self) -> str:
         return notebook.status_html(

@@ -25,6 +25,8 @@ _MOST_POINTS = 120
 _WIDTH, _HEIGHT, _EDGE = 260, 44, 2
 #: What the colours of text and background, light or dark, make visible.
 _PALE = "opacity:.7"
+#: From here on a number is shown in powers of ten, as a loss that runs away.
+_LARGE = 1e15
 
 
 def status_html(
@@ -265,6 +267,8 @@ def _bar(done: Any) -> str:
 
 
 def _short(value: float) -> str:
+    if abs(value) >= _LARGE:
+        return f"{value:.3g}"
     return f"{value:,.0f}" if abs(value) >= 100 else number(value)
 
 

@@ -208,14 +208,15 @@ class Progress:
     def _on_terminal(self) -> bool:
         try:
             return self._out.isatty()
-        except ValueError:  # It was closed.
+        # It was closed, or is an object of a notebook's that can only be written to.
+        except (AttributeError, ValueError):
             return False
 
     def _print(self, text: str, end: str = "\n") -> None:
         if self._lost:
             return
         try:
-            print(text, end=end, file=self._out, flush=True)
+            print(text, end=end, file=self._out, flush=hasattr(self._out, "flush"))
         except (OSError, ValueError):  # ValueError: it was closed.
             self._lost = True
 
@@ -400,7 +401,7 @@ def columns_of(stream: TextIO) -> int:
     """How many characters a line of the terminal has."""
     try:
         return os.get_terminal_size(stream.fileno()).columns or _COLUMNS
-    except (OSError, ValueError):
+    except (AttributeError, OSError, ValueError):
         return _COLUMNS
 
 

@@ -32,7 +32,7 @@ class NodeMeter:
             number = max(0, int(step)) if isinstance(step, (int, float)) else 0
             rates = self._nodes.setdefault(name, Rates(self._begun))
             points += [
-                Point(f"{name}/{name_for_mlflow(metric)}", value, number)
+                Point(name_for_mlflow(metric, f"{name}/"), value, number)
                 for metric, value in rates.look(node["metrics"], now).items()
                 if value or metric not in _OF_A_PROCESS
             ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import posixpath
 import queue
@@ -22,7 +23,8 @@ _MOST_METRICS = 1000
 #: For the last ones to be written, at the end.
 _CLOSE_SECONDS = 30.0
 
-#: What it does not take in the name of a metric.
+#: What it does not take in the name of a metric, and how many characters it takes.
+_MOST_CHARACTERS = 250
 _NOT_OF_NAMES = re.compile(r"[^\w\-. :/]")
 
 _told_elsewhere = threading.local()
@@ -55,11 +57,16 @@ class Point(NamedTuple):
     step: int
 
 
-def name_for_mlflow(metric: str) -> str:
+def name_for_mlflow(metric: str, above: str = "") -> str:
     """``recall_5`` for ``recall@5``: a metric of a program may have any name, and MLflow refuses
-    all points that come with one that it does not take."""
+    all points that come with one that it does not take. ``above``: what the name begins with."""
     cleaned = posixpath.normpath(_NOT_OF_NAMES.sub("_", metric)).lstrip("/.")
-    return cleaned or "_"
+    name = above + (cleaned or "_")
+    if len(name) <= _MOST_CHARACTERS:
+        return name
+    # Two long ones stay apart.
+    digest = hashlib.sha256(metric.encode(errors="surrogateescape")).hexdigest()[:8]
+    return f"{name[: _MOST_CHARACTERS - 1 - len(digest)]}_{digest}"
 
 
 def log_metrics(run_id: str, moment: int, points: list[Point], client: Any) -> None:

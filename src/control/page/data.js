@@ -133,6 +133,7 @@ const tfos = {};
   tfos.number = (value) => {
     if (!known(value)) return value === undefined || value === null ? "" : String(value);
     const size = Math.abs(value);
+    if (size >= 1e15) return value.toExponential(2);
     if (size >= 1e7) return SHORT.format(value);
     if (Number.isInteger(value) || size >= 1000) return WHOLE.format(value);
     if (size >= 0.001) return Number(value.toPrecision(4)).toString();

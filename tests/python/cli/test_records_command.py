@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 
 import pyarrow as pa
@@ -69,6 +70,16 @@ def test_through_the_executable(files):
         text=True,
     )
     assert json.loads(shell.stdout)["id"] == 0 and not shell.stderr
+
+
+def test_what_the_terminal_has_no_character_for_is_escaped(files):
+    done = subprocess.run(
+        [executable.path(), "records", "head", "-n", "1", str(files)],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["s"] == "ä0"
 
 
 def test_cat_head_and_count(capsys, files, table):

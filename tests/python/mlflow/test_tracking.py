@@ -254,3 +254,11 @@ def test_a_model_of_no_fixed_shape_has_no_signature():
             return rows
 
     assert model.signature_of(Free()) is None
+
+
+def test_long_names_are_cut_and_stay_apart():
+    long = ["a" * 255 + end for end in "xy"]
+    points = meter_at([0.0, 1.0]).look([node(0, loss=0.5, **dict.fromkeys(long, 1.0))])
+    names = {point.name for point in points}
+    assert len(names) == 3 and "worker_0/loss" in names
+    assert max(map(len, names)) == 250

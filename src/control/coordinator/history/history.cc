@@ -33,9 +33,9 @@ std::size_t MomentsFor(std::size_t nodes) {
                     kMostMoments);
 }
 
-std::optional<float> NumberOf(const MetricValue& value) {
-  if (const auto* real = std::get_if<double>(&value)) return static_cast<float>(*real);
-  if (const auto* whole = std::get_if<std::int64_t>(&value)) return static_cast<float>(*whole);
+std::optional<double> NumberOf(const MetricValue& value) {
+  if (const auto* real = std::get_if<double>(&value)) return *real;
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) return static_cast<double>(*whole);
   return std::nullopt;
 }
 
@@ -116,7 +116,7 @@ void History::Update(int node_id, const Metrics& metrics) {
     if (known != number_of_.end()) names_[known->second].latest[node] = kUnknown;
   }
   for (const auto& [name, value] : metrics) {
-    const std::optional<float> number = NumberOf(value);
+    const std::optional<double> number = NumberOf(value);
     auto known = number_of_.find(name);
     if (!number.has_value()) {
       // A loss that isn't a number any more must not stay at its last one.
@@ -130,16 +130,24 @@ void History::Update(int node_id, const Metrics& metrics) {
       names_.push_back({.name = name,
                         .counter = KindOfMetric(name) == MetricKind::kCounter,
                         .of_program = metric == nullptr,
-                        .latest = std::vector<float>(nodes_, kUnknown)});
+                        .latest = std::vector<float>(nodes_, kUnknown),
+                        .first = std::vector<double>(nodes_, kUnknown)});
       for (Tier* tier : {&recent_, &whole_}) tier->columns.emplace_back(nodes_, -1);
     }
     const std::size_t at = known->second;
-    names_[at].latest[node] = *number;
+    names_[at].latest[node] = names_[at].Kept(*number, node);
     for (Tier* tier : {&recent_, &whole_}) {
       int& column = tier->columns[at][node];
       if (column < 0) column = static_cast<int>(tier->table.AddColumn());
     }
   }
+}
+
+float History::Name::Kept(double value, std::size_t node) {
+  if (!counter) return static_cast<float>(value);
+  // A step of 200,000,000 and the next one are the same float.
+  if (!std::isfinite(first[node])) first[node] = value;
+  return static_cast<float>(value - first[node]);
 }
 
 void History::EndNode(int node_id) {

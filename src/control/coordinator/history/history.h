@@ -72,7 +72,10 @@ class History {
     std::string name;
     bool counter = false;
     bool of_program = false;
-    std::vector<float> latest;
+    std::vector<float> latest;  ///< By node; of a counter what it has grown by since the first.
+    std::vector<double> first;  ///< What a counter began with.
+
+    float Kept(double value, std::size_t node);
   };
 
   void Sample(Tier& tier, std::chrono::milliseconds now) const;

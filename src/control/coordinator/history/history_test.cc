@@ -92,6 +92,15 @@ TEST(HistoryTest, TellsCountersAsWhatTheyGrewBy) {
   EXPECT_EQ(history.Rate("step", 0), std::nullopt);
 }
 
+TEST(HistoryTest, LargeCountersHaveRatesAsSmallOnes) {
+  History history(1, kSecond);
+  for (int i = 0; i < 10; ++i) {
+    history.Update(0, {{"step", std::int64_t{200'000'000} + 3 * i}});
+    history.Sample(i * kSecond);
+  }
+  EXPECT_NEAR(history.Rate("step", 0).value(), 3.0, 1e-3);
+}
+
 TEST(HistoryTest, ACounterThatBeginsAnewHasNoRateForAMoment) {
   History history(1, kSecond);
   history.Update(0, {{"step", std::int64_t{50}}});

@@ -40,6 +40,12 @@ def test_an_argument_of_the_wrong_kind_is_named_and_nothing_begins(call, said):
     assert not RUNNING._closing.has_begun and not RUNNING._closing.wants_results
 
 
+@pytest.mark.parametrize("interval", [0, math.inf, 1e9])
+def test_a_table_is_not_looked_at_without_a_pause(interval):
+    with pytest.raises(BadInputError, match="interval=.* above 0 and at most"):
+        Cluster.watch(RUNNING, interval)
+
+
 @pytest.mark.parametrize(
     ("given", "meant"),
     [(0, 0), (1.5, 1.5), (np.int64(3), 3), ("90", 90), ("10min", 600), ("1.5 h", 5400)],

@@ -301,3 +301,24 @@ def test_a_standard_error_that_is_lost_ends_nothing_and_nothing_more_is_shown(mo
     monkeypatch.setattr(sys, "stderr", alive)
     progress.say("more")
     assert alive.getvalue() == shown
+
+
+class OnlyWritten:
+    """As notebooks and tees put in the place of sys.stderr."""
+
+    def __init__(self):
+        self.text = ""
+
+    def write(self, text):
+        self.text += text
+
+
+def test_a_stream_that_can_only_be_written_to_gets_lines():
+    stream = OnlyWritten()
+    progress = Progress(True, stream=stream)
+    progress.say("page | here")
+    progress.show([node({})], "running")
+    progress.show_output(["a line of a node"])
+    progress.show([node({})], "ended", last=True)
+    assert "page | here\n" in stream.text and "a line of a node\n" in stream.text
+    assert stream.text.endswith("\n") and "\r" not in stream.text
