@@ -132,7 +132,7 @@ Program::Step Program::TakeBatch() {
   has_batch_ = false;
   Queue& queue = queues_[static_cast<std::size_t>(queue_)];
   Reader& reader = *readers_[static_cast<std::size_t>(queue_)];
-  epoch_ = queue.ended.value_or(reader.epoch());
+  epoch_ = queue.ended.value_or(reader.epoch() + queue.passes_after);
   if (!queue.ended) {
     if (const Progress progress = member_.Follow(); progress != Progress::kDone) {
       return Do(progress, stage_);
@@ -179,6 +179,7 @@ Program::Step Program::MakeStep() {
   }
   Queue& queue = queues_[static_cast<std::size_t>(queue_)];
   queue.ended.reset();
+  if (queue.feed_over) ++queue.passes_after;
   queue.over = queue.over || queue.feed_over;
   return EndPass();
 }

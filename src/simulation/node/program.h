@@ -86,7 +86,8 @@ class Program {
     /// It has come to the end of this epoch, and goes along with the others until they have.
     std::optional<int> ended;
     bool feed_over = false;
-    bool over = false;  ///< All have come to the end of the feed.
+    int passes_after = 0;  ///< Passes that have ended since then: the reader counts no epochs more.
+    bool over = false;     ///< All have come to the end of the feed.
   };
   std::vector<Queue> queues_;
 };
