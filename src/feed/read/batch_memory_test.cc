@@ -123,7 +123,7 @@ TEST_F(BatchReaderTest, RowsGoOnToAnotherReaderFromTheEndOfTheEpoch) {
     return PassRows(server_->endpoint(), key_, "input", 0, chunk, rows);
   };
   ASSERT_TRUE(come_back({1, 3}).ok());
-  EXPECT_EQ(*reader_->TakePassed(options, 0, wait), 2u);
+  EXPECT_EQ(reader_->TakePassed(options, 0, wait)->rows, 2u);
   for (const std::vector<std::int64_t>& expected : {std::vector<std::int64_t>{0, 1}, {1, 2}}) {
     const Result<BatchResult> next = reader_->Next(options, wait);
     ASSERT_TRUE(next.ok()) << next.status().DebugString();

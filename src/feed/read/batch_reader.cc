@@ -176,8 +176,8 @@ Status BatchReader::ReadByOthers(std::string_view rows) const {
                       queue_)};
 }
 
-Result<std::uint64_t> BatchReader::TakePassed(const BatchOptions& options, std::uint32_t epoch,
-                                              const Wait& wait) {
+Result<BatchReader::PassedRows> BatchReader::TakePassed(const BatchOptions& options,
+                                                        std::uint32_t epoch, const Wait& wait) {
   Status late;
   if (!turn_.Take(wait, late)) return late;
   const TurnHolder holder(turn_);
@@ -187,6 +187,7 @@ Result<std::uint64_t> BatchReader::TakePassed(const BatchOptions& options, std::
   }
   const std::uint64_t first = unopened_passed_->first_item();
   const std::uint64_t rows = unopened_passed_->items();
+  const std::uint32_t from = unopened_passed_->partition();
   const Result<ChunkOpener::Opened> opened = opener_.Open(*unopened_passed_);
   TFOS_RETURN_IF_ERROR(Remember(opened.status()));
   unopened_passed_.reset();
@@ -198,7 +199,7 @@ Result<std::uint64_t> BatchReader::TakePassed(const BatchOptions& options, std::
   TFOS_RETURN_IF_ERROR(Remember(chunk->Check(options.columns)));
   pending_.Add(chunk, first, rows);
   rows_in_epoch_ = true;
-  return rows;
+  return PassedRows{.from = from, .rows = rows};
 }
 
 Result<std::optional<std::vector<columns::BatchColumnType>>> BatchReader::KnownColumns(

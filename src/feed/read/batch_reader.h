@@ -101,9 +101,12 @@ class BatchReader {
   /// was.
   Status ReadByOthers(std::string_view rows) const;
 
-  /// After LookToEnd: takes a chunk of rows that another node has passed on; returns how many.
-  Result<std::uint64_t> TakePassed(const BatchOptions& options, std::uint32_t epoch,
-                                   const Wait& wait);
+  struct PassedRows {
+    std::uint32_t from = 0;  ///< The id of the node that has passed them on.
+    std::uint64_t rows = 0;
+  };
+  /// After LookToEnd: takes a chunk of rows that another node has passed on.
+  Result<PassedRows> TakePassed(const BatchOptions& options, std::uint32_t epoch, const Wait& wait);
 
   /// Drops what is left of the epoch, waiting for it to its end, and takes that end: EndOfEpoch or
   /// EndOfFeed. Goes on where it stopped when the wait has failed.

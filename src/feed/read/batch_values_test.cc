@@ -231,11 +231,14 @@ TEST_F(BatchReaderTest, RowsOfAnotherNodeThatNoMemoryWasLeftForAreNotLost) {
       *server_, "input", FailsOnce([] { return Status(ErrorKind::kNoResources, "no memory"); }));
   const BatchOptions options = {.rows = 2, .columns = {{.name = "1", .dtype = kInt64}}};
   const Wait wait{.deadline = Deadline::After(kLong)};
-  ASSERT_TRUE(PassRows(server_->endpoint(), key_, "input", 0, PickledChunk("abc"), {0, 2}).ok());
+  ASSERT_TRUE(
+      PassRows(server_->endpoint(), key_, "input", 0, PickledChunk("abc"), {0, 2}, {.from = 7})
+          .ok());
   EXPECT_EQ(reader_->TakePassed(options, 0, wait).status().kind(), ErrorKind::kNoResources);
-  const Result<std::uint64_t> taken = reader_->TakePassed(options, 0, wait);
+  const auto taken = reader_->TakePassed(options, 0, wait);
   ASSERT_TRUE(taken.ok()) << taken.status().DebugString();
-  EXPECT_EQ(*taken, 2u);
+  EXPECT_EQ(taken->rows, 2u);
+  EXPECT_EQ(taken->from, 7u);
 }
 
 }  // namespace

@@ -160,9 +160,9 @@ void Reader::OnPassed(bool arrived) {
 Reader::Next Reader::TakeOver(const feed::StepGrant& grant) {
   Epoch& at = epochs_[epoch_];
   if (!at.passed.empty()) {
-    const std::vector<int>& rows = at.passed.front().second.rows;
-    at.rows.insert(at.rows.end(), rows.begin(), rows.end());
-    steps_.OnTaken(rows.size());
+    const auto& [from, pass] = at.passed.front();
+    at.rows.insert(at.rows.end(), pass.rows.begin(), pass.rows.end());
+    steps_.OnTaken(static_cast<std::uint32_t>(from), pass.rows.size());
     at.passed.pop_front();
     return Next::kMoved;
   }

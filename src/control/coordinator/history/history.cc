@@ -144,7 +144,8 @@ void History::Update(int node_id, const Metrics& metrics) {
 }
 
 float History::Name::Kept(double value, std::size_t node) {
-  if (!counter) return static_cast<float>(value);
+  const auto plain = static_cast<float>(value);
+  if (!counter || !std::isfinite(plain)) return plain;
   // A step of 200,000,000 and the next one are the same float.
   if (!std::isfinite(first[node])) first[node] = value;
   return static_cast<float>(value - first[node]);

@@ -23,7 +23,7 @@ void EpochSteps::BeginEpoch() {
   passed_on_ = false;
   taken_over_ = false;
   rows_there_.clear();
-  taken_ = 0;
+  rows_taken_.clear();
 }
 
 void EpochSteps::OnBatch(std::uint64_t rows) {
@@ -85,11 +85,13 @@ std::optional<RowPass> EpochSteps::RestToPass(const StepGrant& grant) const {
 }
 
 std::uint64_t EpochSteps::RestToTakeOver(const StepGrant& grant) const {
-  std::uint64_t expected = 0;
+  std::uint64_t rest = 0;
   for (const RowPass& pass : grant.passes) {
-    if (pass.to.node_id == node_id_) expected += pass.rows;
+    if (pass.to.node_id != node_id_) continue;
+    const auto found = rows_taken_.find(pass.from);
+    rest += pass.rows - (found == rows_taken_.end() ? 0 : std::min(pass.rows, found->second));
   }
-  return expected - std::min(expected, taken_);
+  return rest;
 }
 
 }  // namespace tfos::feed

@@ -77,7 +77,7 @@ class EpochSteps {
   /// How many rows other nodes are still to bring.
   std::uint64_t RestToTakeOver(const StepGrant& grant) const;
   /// Also what came of a node that has left since.
-  void OnTaken(std::uint64_t rows) { taken_ += rows; }
+  void OnTaken(std::uint32_t from, std::uint64_t rows) { rows_taken_[from] += rows; }
   void EndTaking() { taken_over_ = true; }
 
  private:
@@ -89,7 +89,8 @@ class EpochSteps {
   bool taken_over_ = false;      ///< Likewise.
   /// What was passed on, by the id of the other node.
   std::map<std::uint32_t, std::uint64_t> rows_there_;
-  std::uint64_t taken_ = 0;
+  /// What was taken over, likewise: what one node has brought stands for nothing of another one's.
+  std::map<std::uint32_t, std::uint64_t> rows_taken_;
 };
 
 }  // namespace tfos::feed

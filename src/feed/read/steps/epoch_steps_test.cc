@@ -117,12 +117,24 @@ TEST_F(EpochStepsTest, TakesRowsOverOnceItHasNoFullBatch) {
   steps_.OnBatch(10);
   EXPECT_EQ(Next(grant, {.rows = 2, .epoch_over = true}), Move::kTakeOver);
   EXPECT_EQ(steps_.RestToTakeOver(grant), 13u);
-  steps_.OnTaken(9);
+  steps_.OnTaken(1, 9);
   EXPECT_EQ(steps_.RestToTakeOver(grant), 4u);
   grant.passes.pop_back();
   EXPECT_EQ(steps_.RestToTakeOver(grant), 0u) << "the other one has left";
   steps_.EndTaking();
   EXPECT_EQ(Next(grant, {.rows = 11, .epoch_over = true}), Move::kStep);
+}
+
+TEST_F(EpochStepsTest, WaitsForANodesRowsThoughOneThatHasLeftHadBroughtAsMany) {
+  StepGrant grant = Final(2, 2);
+  grant.passes = {{.from = 1, .rows = 2, .to = {.node_id = 3}},
+                  {.from = 2, .rows = 2, .to = {.node_id = 3}}};
+  steps_.OnTaken(1, 2);
+  EXPECT_EQ(steps_.RestToTakeOver(grant), 2u);
+  grant.passes.erase(grant.passes.begin());  // Node 1 is lost.
+  EXPECT_EQ(steps_.RestToTakeOver(grant), 2u);
+  steps_.OnTaken(2, 2);
+  EXPECT_EQ(steps_.RestToTakeOver(grant), 0u);
 }
 
 TEST_F(EpochStepsTest, AStopLeavesRowsThatHaveNoTicket) {
@@ -155,7 +167,7 @@ TEST_F(EpochStepsTest, AnEpochBeginsWithNothing) {
   steps_.OnBatch(10);
   steps_.OnPassed(1, 5);
   steps_.EndPassing();
-  steps_.OnTaken(4);
+  steps_.OnTaken(2, 4);
   steps_.EndTaking();
   steps_.BeginEpoch();
   EXPECT_EQ(steps_.made(), 0u);

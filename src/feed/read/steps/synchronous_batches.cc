@@ -234,10 +234,10 @@ Status SynchronousBatches::TakeOver(std::uint32_t epoch, const BatchOptions& opt
     const auto patience = enough ? Clock::Duration::zero() : Clock::Duration(kCheckInterval);
     const Wait a_while{.deadline = Deadline::After(patience).Min(wait.deadline),
                        .check = wait.check};
-    const Result<std::uint64_t> taken = reader_.TakePassed(options, epoch, a_while);
+    const Result<BatchReader::PassedRows> taken = reader_.TakePassed(options, epoch, a_while);
     if (taken.ok()) {
-      rows_taken_over_ += *taken;
-      steps_.OnTaken(*taken);
+      rows_taken_over_ += taken->rows;
+      steps_.OnTaken(taken->from, taken->rows);
     } else if (taken.status().kind() != ErrorKind::kRetryLater) {
       return taken.status();
     } else if (enough) {
