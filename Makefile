@@ -25,7 +25,7 @@ RESULTS = build/test-results
 CTEST = mkdir -p $(RESULTS) && ctest --output-junit $(CURDIR)/$(RESULTS)
 # Each fuzz target runs so long.
 FUZZ_SECONDS ?= 20
-# What of the tests `make sanitize...` runs; empty: all (tools/sanitizer_parts.py has the names).
+# What of the tests `make sanitize...` runs; empty: all (tools/checks/sanitizer_parts.py has the names).
 PART ?=
 # What `make test-matrix` tries of tools/matrix/combinations.py; empty: all. SHORT=1: a few cases.
 VERSIONS ?=
@@ -116,7 +116,7 @@ test-matrix: ## Try all versions that tfos is made for; VERSIONS=spark-3.5.7,jav
 	  'Installing missing Debian packages' 'tools/install_packages.sh run build' \
 	  'Making the Python environment .venv' 'tools/make_venv.sh' \
 	  'Building the native part and the wheel (ccache)' 'tools/install_wheel.sh' \
-	  'Trying other versions' '.venv/bin/python tools/matrix/run_matrix.py $(if $(SHORT),--short,$(if $(VERSIONS),--only $(VERSIONS)))'
+	  'Trying other versions' '.venv/bin/python tools/matrix/run_matrix.py $(if $(SHORT),--short) $(if $(VERSIONS),--only $(VERSIONS))'
 
 test-backends: ## Train on JAX and PyTorch with nodes that have no TensorFlow; downloads 3 GB once.
 	@tools/steps.sh \

@@ -50,8 +50,8 @@ function(tfos_library name)
 endfunction()
 
 # tfos_test([FOLDER/]x_test LINKS ...): builds x_test from x_test.cc and registers its cases with
-# ctest. Their label is the folder with its CMakeLists.txt, such as src/feed/wire; tools/sanitizer_parts.py
-# chooses by it.
+# ctest. Their label is the folder with its CMakeLists.txt, such as src/feed/wire;
+# tools/checks/sanitizer_parts.py chooses by it.
 function(tfos_test source)
   get_filename_component(name "${source}" NAME)
   if(NOT TFOS_BUILD_TESTS)

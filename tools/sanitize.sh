@@ -2,7 +2,7 @@
 # Builds with Clang and sanitizers, and runs the C++ tests and those of the extension:
 #   tools/sanitize.sh SANITIZER [PART]
 # SANITIZER: address (with UndefinedBehaviorSanitizer) or thread. PART: a name of
-# tools/sanitizer_parts.py; without one, all there is.
+# tools/checks/sanitizer_parts.py; without one, all there is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,8 +14,8 @@ case $sanitizer in
   thread) preset=tsan with=ThreadSanitizer ;;
   *) echo "$usage" >&2; exit 2 ;;
 esac
-targets=$(tools/sanitizer_parts.py targets $part)
-labels=$(tools/sanitizer_parts.py labels $part)
+targets=$(tools/checks/sanitizer_parts.py targets $part)
+labels=$(tools/checks/sanitizer_parts.py labels $part)
 
 jobs=${JOBS:-$(nproc)}
 results=build/test-results

@@ -3,7 +3,7 @@
 writes docs/versions.md.
 
     python tools/matrix/run_matrix.py [--only spark-3.5.7,java-21] [--cases NAME,...] [--page FILE]
-    python tools/matrix/run_matrix.py --short
+    python tools/matrix/run_matrix.py --short [--only spark-3.5.7]
 
 combinations.py says which versions run together. Each gets an environment in build/versions from
 PyPI. There matrix_program.py runs the cases twice, with the jar and without. On two versions of
@@ -65,25 +65,27 @@ def main():
     options = parser.parse_args()
     try:
         if options.short:
-            return short(options.jobs)
+            return short(options)
         return whole(options)
     except (ValueError, environments.EnvironmentMissingError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
 
 
-def short(jobs):
-    """A few cases with each Spark but the one of `make test`."""
+def short(options):
+    """A few cases with each Spark but the one of `make test`, or with some of them."""
     chosen = [
         combination
-        for combination in combinations.OF_SPARK
-        if combination.spark != combinations.DEFAULT_SPARK
+        for combination in combinations.named(options.only)
+        if combination in combinations.OF_SPARK and combination.spark != combinations.DEFAULT_SPARK
     ]
+    if not chosen:
+        raise ValueError(f"--short is for other versions of Spark, and {options.only} is none")
 
     def run(combination):
         return try_cases(combination, with_jar=True, cases=SHORT)
 
-    with ThreadPoolExecutor(jobs) as pool:
+    with ThreadPoolExecutor(options.jobs) as pool:
         reports = list(pool.map(run, chosen))
     failed = [
         f"{combination.title}: {case}: {text}"

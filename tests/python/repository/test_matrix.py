@@ -202,3 +202,9 @@ def test_a_program_without_results_is_an_error(tmp_path):
         run_matrix.run(combination, "it", ["-c", "raise SystemExit(3)"], results)
     program = f"open({str(results)!r}, 'w').write('[1]')"
     assert run_matrix.run(combination, "it", ["-c", program], results) == json.loads("[1]")
+
+
+def test_a_short_run_of_what_has_none_is_refused(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["run_matrix.py", "--short", "--only", "java-21"])
+    assert run_matrix.main() == 2
+    assert "--short is for other versions of Spark, and java-21 is none" in capsys.readouterr().err

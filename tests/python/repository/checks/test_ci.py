@@ -21,7 +21,8 @@ def ci(tmp_path):
     """Runs .ci/run in a folder that has nothing else, with a `make` that does what it is told to
     by target."""
     root = tmp_path / "repository"
-    for name in (".ci/run", "tools/sanitizer_parts.py", "tools/checks/report_tests.py"):
+    tools = ("ci_parts.py", "sanitizer_parts.py", "report_tests.py")
+    for name in (".ci/run", *(f"tools/checks/{tool}" for tool in tools)):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, root / name)
     commands = tmp_path / "bin"

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Divides what takes too long for one run of CI: each run takes one part of the checks, and one
+share of the long tests. The commit's hash chooses both. Over many commits each gets its turn.
+
+    tools/checks/ci_parts.py list             each part, its minutes and its command
+    tools/checks/ci_parts.py choose COMMIT    the part that CI runs for this commit
+    tools/checks/ci_parts.py command PART     the command that runs a part
+    tools/checks/ci_parts.py long COMMIT      where `make test-long` finds this commit's share
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import subprocess
+import sys
+
+from sanitizer_parts import EXTENSION, FOLDERS, SANITIZERS
+
+#: Minutes of each part on two cores, with nothing in ccache: each must fit beside the tests.
+MINUTES = {
+    "analyse": 8,
+    "fuzz": 9,
+    "address/data": 7,
+    "address/feed": 10,
+    "address/cluster": 14,
+    "address/extension": 9,
+    "thread/data": 5,
+    "thread/feed": 9,
+    "thread/cluster": 12,
+    "thread/extension": 7,
+    "spark-3.5.7": 6,
+    "spark-4.0.1": 6,
+    "spark-4.2.1": 6,
+    "spark-4.3.0": 6,
+}
+LONGEST = 15
+
+TESTS = "tests/python"
+#: The folders of each share of the long tests. One more has those of all other folders.
+SHARES = (
+    (f"{TESTS}/cluster",),
+    (f"{TESTS}/keras", f"{TESTS}/mlflow"),
+    (f"{TESTS}/walkthroughs", f"{TESTS}/repository"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A part of what CI checks: its name, and the command that runs it."""
+
+    name: str
+    command: str
+
+    @property
+    def minutes(self) -> int:
+        return MINUTES[self.name]
+
+
+def parts_of_ci() -> list[Part]:
+    """All parts, of which each run of CI takes one."""
+    parts = [Part("analyse", "make analyse"), Part("fuzz", "make fuzz")]
+    for sanitizer in SANITIZERS:
+        parts += [
+            Part(f"{sanitizer}/{name}", f"make sanitize-{sanitizer} PART={name}")
+            for name in (*FOLDERS, EXTENSION)
+        ]
+    # A few cases with each other Spark; a run of all downloads too much.
+    parts += [
+        Part(name, f"make test-matrix SHORT=1 VERSIONS={name}")
+        for name in MINUTES
+        if name.startswith("spark-")
+    ]
+    return parts
+
+
+def choose(commit: str) -> Part:
+    """The part for a commit, by its hash (or the beginning of it, of 8 digits or more)."""
+    parts = parts_of_ci()
+    return parts[int(commit[:8], 16) % len(parts)]
+
+
+def long_tests_of(commit: str) -> str:
+    """Arguments of pytest: the share of the long tests for a commit, by its whole hash."""
+    # Other digits than those that choose the part, so that each part meets all shares.
+    return shares()[int(commit[-8:], 16) % len(shares())]
+
+
+def shares() -> list[str]:
+    """The arguments of pytest for each share of the long tests."""
+    others = [f"--ignore={folder}" for folders in SHARES for folder in folders]
+    return [*map(" ".join, SHARES), " ".join([TESTS, *others])]
+
+
+def hash_of(commit: str) -> str:
+    """The hash of what Git knows as `commit`, such as HEAD."""
+    command = ["git", "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ValueError(f"Git knows no commit {commit!r} here")
+    return done.stdout.strip()
+
+
+def part_of_ci(name: str) -> Part:
+    for part in parts_of_ci():
+        if part.name == name:
+            return part
+    known = ", ".join(part.name for part in parts_of_ci())
+    raise ValueError(f"there is no part {name!r} of CI; its parts are {known}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    commands = parser.add_subparsers(dest="what", required=True)
+    commands.add_parser("list")
+    commands.add_parser("choose").add_argument("commit")
+    commands.add_parser("command").add_argument("part")
+    commands.add_parser("long").add_argument("commit")
+    arguments = parser.parse_args()
+    try:
+        if arguments.what == "list":
+            for part in parts_of_ci():
+                print(f"{part.name:18} {part.minutes:3} min  {part.command}")
+        elif arguments.what == "choose":
+            print(choose(hash_of(arguments.commit)).name)
+        elif arguments.what == "long":
+            print(long_tests_of(hash_of(arguments.commit)))
+        else:
+            print(part_of_ci(arguments.part).command)
+    except ValueError as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
