@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -63,11 +63,32 @@ def add_to_fit(
     trainer.fit = fit
 
 
+def tell_companions(package: Any) -> None:
+    """Has each ``fit`` of models of ``package`` tell callbacks of ours which others it has, as
+    their ``companions``. However often it is called; also among the arguments of a ``fit``."""
+    kind = package.callbacks.CallbackList
+    plain = kind.set_model
+    if hasattr(plain, "tells_companions"):
+        return
+
+    @functools.wraps(plain)
+    def set_model(self: Any, model: Any) -> None:
+        for each in self.callbacks:
+            if isinstance(each, Callback):
+                each.companions = tuple(self.callbacks)
+        plain(self, model)
+
+    set_model.tells_companions = True  # type: ignore[attr-defined]
+    kind.set_model = set_model
+
+
 class Callback:
     """A base class that derives from neither Keras' own, as a program may have models of both."""
 
     #: Those of the program hear of everything later, and those that were added as the first.
     leads = False
+    #: All callbacks of the ``fit``, where :func:`tell_companions` was called before.
+    companions: Sequence[Any] = ()
 
     on_train_begin = on_train_end = on_epoch_begin = on_epoch_end = _ignore
     on_test_begin = on_test_end = on_predict_begin = on_predict_end = _ignore

@@ -1,14 +1,20 @@
-"""The state of Keras' callbacks that can end a training or change its rate, for a node that joins.
-Without it the node would keep its learning rate where the others lower theirs, or train on alone.
+"""The state of Keras' callbacks that can end a training or change its rate: for a node that joins,
+and for a checkpoint. Without it the node would keep its learning rate where the others lower
+theirs, or train on alone; and a training that goes on would wait anew before it ends.
 
 Errors: none. Threads: the one that trains.
 """
 
 from __future__ import annotations
 
+import base64
+import io
+import json
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
+
+import numpy as np
 
 #: Of Keras 3 and of legacy Keras, by the names of the classes.
 _REMEMBERED = {
@@ -24,7 +30,8 @@ State = dict[str, list[dict[str, Any]]]
 
 
 def state_of(callbacks: Iterable[Any]) -> State:
-    """That of those among them. It is not a copy."""
+    """That of those among them. Callbacks replace what is in it and change none of it, so it stays
+    as it is."""
     return {
         kind: [
             {name: vars(each)[name] for name in _REMEMBERED[kind] if name in vars(each)}
@@ -39,6 +46,40 @@ def adopt(callbacks: Iterable[Any], state: State) -> None:
     for kind, those in _with_state(callbacks).items():
         for callback, values in zip(those, state.get(kind, ()), strict=False):
             vars(callback).update(values)
+
+
+def has_ended_training(callbacks: Iterable[Any]) -> bool:
+    """Whether one of them, as it has it by :func:`adopt`, has ended its training. With more
+    patience than it had then, it goes on."""
+    stopping = _with_state(callbacks)["EarlyStopping"]
+    return any(each.stopped_epoch > 0 and each.wait >= each.patience for each in stopping)
+
+
+def encoded(value: Any) -> bytes:
+    """As JSON: lists, dicts with texts as keys, and in them numbers, texts, None and arrays."""
+    return json.dumps(value, default=_as_text).encode()
+
+
+def decoded(text: bytes) -> Any:
+    """What was given to :func:`encoded`. Raises ValueError for other texts."""
+    return json.loads(text, object_hook=_as_array)
+
+
+_ARRAY = "array of NumPy"
+
+
+def _as_text(value: Any) -> dict[str, str]:
+    """An array or a number of NumPy's, for JSON: a pickle could run what its author wants."""
+    file = io.BytesIO()
+    np.save(file, np.asarray(value), allow_pickle=False)
+    return {_ARRAY: base64.b64encode(file.getvalue()).decode()}
+
+
+def _as_array(given: dict[str, Any]) -> Any:
+    if _ARRAY not in given:
+        return given
+    array = np.load(io.BytesIO(base64.b64decode(given[_ARRAY])), allow_pickle=False)
+    return array if array.ndim else array.item()
 
 
 def _with_state(callbacks: Iterable[Any]) -> dict[str, list[Any]]:

@@ -29,10 +29,13 @@ from tfos.errors import BadInputError
 from tfos.files import hadoop_settings, paths
 from tfos.files.access import access_for, scheme_of
 from tfos.files.local import LocalFiles
+from tfos.keras import callback_state
 
 FORMAT = 1
 _FOLDER = re.compile(r"checkpoint-(\d{8,})")
 _MANIFEST = "manifest.json"
+#: The last member of an archive.
+_CALLBACKS = "callbacks.json"
 _BLOCK_BYTES = 4 << 20
 
 
@@ -55,12 +58,14 @@ class State(NamedTuple):
         step: how many batches of that epoch it has trained on.
         optimizer: the name of its class.
         variables: each with its value, in the order of the model.
+        callbacks: what those that decide on the training remember.
     """
 
     epoch: int
     step: int
     optimizer: str
     variables: Sequence[tuple[Variable, np.ndarray]]
+    callbacks: callback_state.State
 
 
 class Checkpoint(NamedTuple):
@@ -149,7 +154,7 @@ class CheckpointDirectory:
         self._access.mkdirs(folder)
         try:
             size, digest = self._write_file(
-                f"{folder}/{file}", lambda to: _write_arrays(to, state.variables)
+                f"{folder}/{file}", lambda to: _write_arrays(to, state.variables, state.callbacks)
             )
             text = _encoded(
                 {
@@ -234,6 +239,17 @@ class CheckpointDirectory:
             for place, variable in enumerate(saved.variables):
                 with archive.open(_member(place, variable)) as member:
                     yield np.lib.format.read_array(member, allow_pickle=False)
+
+    def callbacks(self, saved: Saved) -> callback_state.State:
+        """What callbacks remembered; {} in a checkpoint of a tfos that did not save it."""
+        with (
+            self._access.open(f"{saved.checkpoint.path}/{saved.file}") as file,
+            zipfile.ZipFile(file) as archive,
+        ):
+            if _CALLBACKS not in archive.namelist():
+                return {}
+            state: callback_state.State = callback_state.decoded(archive.read(_CALLBACKS))
+            return state
 
     def _folder(self, number: int) -> str:
         return f"{self._path}/checkpoint-{number:08d}"
@@ -335,7 +351,11 @@ class _Summed:
         return self._hash.hexdigest()
 
 
-def _write_arrays(file: Any, variables: Sequence[tuple[Variable, np.ndarray]]) -> None:
+def _write_arrays(
+    file: Any,
+    variables: Sequence[tuple[Variable, np.ndarray]],
+    callbacks: callback_state.State,
+) -> None:
     """An archive as ``numpy.load`` reads it."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for place, (variable, value) in enumerate(variables):
@@ -343,6 +363,7 @@ def _write_arrays(file: Any, variables: Sequence[tuple[Variable, np.ndarray]]) -
             plain = value if value.dtype.isbuiltin == 1 else value.view(f"u{value.itemsize}")
             with archive.open(_member(place, variable), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, plain, allow_pickle=False)
+        archive.writestr(_CALLBACKS, callback_state.encoded(callbacks))
 
 
 def _member(place: int, variable: Variable) -> str:

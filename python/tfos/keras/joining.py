@@ -13,13 +13,8 @@ begun. It waits for that where it asks for its rows, which it gets as soon as it
 
 from __future__ import annotations
 
-import base64
-import io
-import json
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from tfos import collective
 from tfos.keras import callback_state, reporting
@@ -115,7 +110,7 @@ def rest_of(callbacks: Sequence[Any], steps: int, epochs: dict[str, int] | None)
         "steps": steps,
         "epochs": epochs,
     }
-    return json.dumps(given, default=_as_text).encode()
+    return callback_state.encoded(given)
 
 
 def begin_with(rest: bytes, callbacks: Sequence[Any], skipped: int) -> None:
@@ -124,28 +119,11 @@ def begin_with(rest: bytes, callbacks: Sequence[Any], skipped: int) -> None:
     reads past, and counts then."""
     if not rest:
         return
-    given = json.loads(rest, object_hook=_as_array)
+    given = callback_state.decoded(rest)
     callback_state.adopt(callbacks, given["callbacks"])
     reporting.begin_after(given["steps"] - skipped)
     if given["epochs"] is not None:
         collective.group().feed.begin_at(given["epochs"])
-
-
-_ARRAY = "array of NumPy"
-
-
-def _as_text(value: Any) -> dict[str, str]:
-    """An array or a number of NumPy's, for JSON: a pickle could run what its author wants."""
-    file = io.BytesIO()
-    np.save(file, np.asarray(value), allow_pickle=False)
-    return {_ARRAY: base64.b64encode(file.getvalue()).decode()}
-
-
-def _as_array(given: dict[str, Any]) -> Any:
-    if _ARRAY not in given:
-        return given
-    array = np.load(io.BytesIO(base64.b64decode(given[_ARRAY])), allow_pickle=False)
-    return array if array.ndim else array.item()
 
 
 def state_of(model: Any) -> list[Any]:

@@ -20,7 +20,8 @@ import tensorflow as tf
 
 from tfos import collective
 from tfos.errors import BadInputError
-from tfos.keras.callback import Callback
+from tfos.keras import callback_state
+from tfos.keras.callback import Callback, tell_companions
 from tfos.keras.checkpoints import CheckpointDirectory, Saved, State, Variable
 from tfos.keras.empty_epochs import EpochWatch
 from tfos.keras.fit import is_distributed
@@ -78,6 +79,9 @@ class Checkpoints(Callback):
         self._watch = EpochWatch()
         self._last_time = 0.0
         self._counts = {"checkpoints": 0, "checkpoint_failures": 0}
+        import keras
+
+        tell_companions(keras)
 
     def on_train_begin(self, logs: Any = None) -> None:
         model = self.model
@@ -96,6 +100,8 @@ class Checkpoints(Callback):
             position = None
         if position is not None:
             epoch, step = position
+            if callback_state.has_ended_training(self.companions):
+                epoch = max(epoch, self.params["epochs"])
             model._initial_epoch = epoch
             if step and self._reads_past:
                 skip_steps(model, step)
@@ -167,6 +173,7 @@ class Checkpoints(Callback):
                 (_described(one), np.array(tf.convert_to_tensor(one).numpy()))
                 for one in [*state_of(model), *_seeds_of(model)]
             ],
+            callback_state.state_of(self.companions),
         )
 
         def write() -> None:
@@ -230,12 +237,16 @@ class Checkpoints(Callback):
             if not there:
                 return None
             # If that node is lost now, another one gives what it has not read: then once more.
+            remembered = callback_state.state_of(self.companions) if has_read else {}
             given = self.model.optimizer._together.share(
-                state_of(self.model), epoch if has_read else -1
+                state_of(self.model),
+                epoch if has_read else -1,
+                rest=callback_state.encoded(remembered),
             )
             if given.epoch >= 0:
                 break
         if not has_read:
+            callback_state.adopt(self.companions, callback_state.decoded(given.rest))
             for seed, value in zip(seeds, found[1:], strict=True):
                 # Nodes go on with random numbers of their own, from the same place.
                 seed.assign(tf.stack([tf.convert_to_tensor(seed)[0], value[1]]))
@@ -258,6 +269,7 @@ class Checkpoints(Callback):
             ):
                 dtype = tf.as_dtype(kind.dtype).as_numpy_dtype
                 variable.assign(value if value.dtype == dtype else value.view(dtype))
+            callback_state.adopt(self.companions, directory.callbacks(saved))
         except OSError as error:
             raise BadInputError(
                 f"the directory of the checkpoints, {directory.name}, can't be used: "

@@ -40,6 +40,22 @@ def test_two_nodes_go_on_after_a_kill(tmp_path):
     check(resumed, undisturbed)
 
 
+def test_callbacks_of_all_nodes_decide_as_if_nothing_had_been(tmp_path):
+    run = str(tmp_path / "run")
+    with TwoNodes() as killed, pytest.raises(Died):
+        killed.run(programs.stopping_early, run, True)
+    with TwoNodes() as nodes:
+        resumed = nodes.run(programs.stopping_early, run, False)
+        undisturbed = nodes.run(programs.stopping_early, str(tmp_path / "whole"), False)
+        done = nodes.run(programs.stopping_early, run, False)
+    for ours, theirs, (epochs, _, weights) in zip(resumed, undisturbed, done, strict=True):
+        assert (ours[0], theirs[0], epochs) == ([3], [0, 1, 2, 3], [])
+        assert ours[1] == theirs[1] == 1
+        # Of the best epoch. A worker's statistics of layers are not in the checkpoint.
+        for one, other, again in zip(ours[2][:2], theirs[2][:2], weights[:2], strict=True):
+            assert np.array_equal(one, other) and np.array_equal(one, again)
+
+
 def test_a_cluster_goes_on_where_the_killed_one_was(spark_on, leftovers, tmp_path):
     def run(directory, dies=False):
         args = {"directory": str(tmp_path / directory), "moment": MOMENT, "dies": dies}

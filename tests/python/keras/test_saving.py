@@ -18,7 +18,7 @@ from support.comparing import assert_same
 from support.files.remote_files import names_in
 from support.programs import checkpoints as programs
 from tfos.errors import BadInputError
-from tfos.keras import saving
+from tfos.keras import checkpoints, saving
 from tfos.keras.checkpoints import State
 from tfos.keras.saving import Checkpoints, _Writer
 from tfos.keras.skipping import is_skipping
@@ -252,6 +252,73 @@ def test_a_fit_after_one_that_failed_begins_where_it_should(tmp_path):
     assert model.train_function is plain
 
 
+def deciding():
+    """Both see a loss that becomes better once: in epoch 1."""
+    return [
+        keras.callbacks.EarlyStopping(
+            "seen", mode="min", patience=3, restore_best_weights=True, start_from_epoch=1
+        ),
+        keras.callbacks.ReduceLROnPlateau("seen", mode="min", factor=0.5, patience=2),
+    ]
+
+
+def fit_with(directory, *more, epochs, losses=(3, 1, 2, 2, 2, 2, 2, 2), deciding=deciding):
+    """The model, its epochs with the rate in each, and the callbacks that decide."""
+    model, callbacks, rates = compiled(), deciding(), {}
+
+    class Seen(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            rates[epoch] = float(model.optimizer.learning_rate)
+
+        def on_epoch_end(self, epoch, logs=None):
+            logs["seen"] = losses[epoch]
+
+    model.fit(
+        programs.dataset_of(),
+        epochs=epochs,
+        verbose=0,
+        callbacks=[Seen(), *callbacks, Checkpoints(str(directory), None, 3), *more],
+    )
+    return model, rates, callbacks
+
+
+@pytest.mark.parametrize("moment", [(2, 2), (3, 1), (4, 3)])
+def test_callbacks_that_decide_go_on_where_they_were(tmp_path, moment):
+    whole, rates, _ = fit_with(tmp_path / "whole", epochs=8)
+    assert list(rates) == [0, 1, 2, 3, 4], "it ends three epochs after the best one"
+    assert rates[3] > rates[4]
+    with pytest.raises(Interrupted):
+        fit_with(tmp_path / "run", programs.after_batch(*moment, raise_it), epochs=8)
+    again, resumed, (stopping, _) = fit_with(tmp_path / "run", epochs=8)
+    assert resumed == {epoch: rates[epoch] for epoch in range(moment[0], 5)}
+    assert stopping.best_epoch == 1
+    assert_same(programs.everything_of(again), programs.everything_of(whole))
+
+
+def test_a_training_that_a_callback_has_ended_is_done(tmp_path):
+    first, _, _ = fit_with(tmp_path, epochs=8)
+    again, epochs, _ = fit_with(tmp_path, epochs=8)
+    assert epochs == {}
+    assert_same(again.get_weights(), first.get_weights())
+
+    def patient():
+        stopping, plateau = deciding()
+        stopping.patience = 5
+        return [stopping, plateau]
+
+    _, epochs, _ = fit_with(tmp_path, epochs=8, deciding=patient)
+    assert list(epochs) == [5, 6], "it waits for two more"
+
+
+def test_a_checkpoint_without_callbacks_is_restored(tmp_path, monkeypatch):
+    """As a tfos wrote them that did not save these."""
+    monkeypatch.setattr(checkpoints.zipfile.ZipFile, "writestr", lambda *_: None)
+    fit_with(tmp_path, epochs=3)
+    monkeypatch.undo()
+    _, epochs, (stopping, _) = fit_with(tmp_path, epochs=4)
+    assert list(epochs) == [3] and stopping.wait == 0
+
+
 def test_there_are_at_most_two_copies(tmp_path, monkeypatch):
     """One that is written, and one that waits or is made."""
     callback, alive = Checkpoints(str(tmp_path), None, 3), weakref.WeakSet()
@@ -267,10 +334,10 @@ def test_there_are_at_most_two_copies(tmp_path, monkeypatch):
     class Copies(list):
         __hash__ = object.__hash__
 
-    def state(epoch, step, optimizer, variables):
+    def state(epoch, step, optimizer, variables, callbacks):
         copies = Copies(variables)
         alive.add(copies)
-        return State(epoch, step, optimizer, copies)
+        return State(epoch, step, optimizer, copies, callbacks)
 
     def before_copying(model):
         most.append(len(alive))

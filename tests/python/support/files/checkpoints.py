@@ -7,6 +7,7 @@ import os
 import ml_dtypes
 import numpy as np
 
+from tfos.keras.callback_state import encoded
 from tfos.keras.checkpoints import Checkpoint, CheckpointDirectory, State, Variable
 
 
@@ -21,7 +22,8 @@ def state_of(number: int) -> State:
     variables = [
         (Variable(name, value.dtype.name, value.shape), value) for name, value in values.items()
     ]
-    return State(number, 10 * number, "Adam", variables)
+    best = {"wait": number, "best": float("inf"), "best_weights": [values["dense/kernel"]]}
+    return State(number, 10 * number, "Adam", variables, {"EarlyStopping": [best]})
 
 
 def checked(directory: str | os.PathLike[str]) -> Checkpoint:
@@ -35,4 +37,5 @@ def checked(directory: str | os.PathLike[str]) -> Checkpoint:
     assert saved.variables == [variable for variable, _ in expected.variables]
     for value, (_, other) in zip(files.values(saved), expected.variables, strict=True):
         assert value.tobytes() == other.tobytes() and value.shape == other.shape
+    assert encoded(files.callbacks(saved)) == encoded(expected.callbacks)
     return saved.checkpoint

@@ -103,6 +103,37 @@ def wait_for_checkpoint(directory, epoch, step):
     wait_for(is_there, lambda: f"a checkpoint of {(epoch, step)}; the newest is {found}")
 
 
+def stopping_early(ctx, directory, dies):
+    """Trains until the loss, which is told, has not become better for two epochs: after epoch 3. With
+    ``dies``, all nodes die in epoch 3. Returns the epochs and the best weights of this node."""
+    import keras
+
+    def die(model):
+        wait_for_checkpoint(directory, 3, 0)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    model = model_of(seed=3)
+    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
+    losses = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: logs.update(told=(3, 1, 2, 2, 2, 2)[epoch])
+    )
+    stopping = keras.callbacks.EarlyStopping(
+        "told", mode="min", patience=2, restore_best_weights=True, start_from_epoch=1
+    )
+    history = model.fit(
+        dataset_of(ctx.rank),
+        epochs=6,
+        verbose=0,
+        callbacks=[
+            losses,
+            stopping,
+            ctx.checkpoint(directory),
+            *([after_batch(3, 2, die)] if dies else []),
+        ],
+    )
+    return history.epoch, stopping.best_epoch, model.get_weights()
+
+
 def resumable(ctx, directory, moment, dies):
     """Trains; with ``dies``, all nodes die when the checkpoint of a moment is there."""
     import keras
