@@ -135,13 +135,7 @@ def all_reduce(
         raise BadInputError("a sum has no weights; op='mean' has")
     if op == "mean" and weight is None:
         weight = 1.0
-    flat = tf.nest.flatten(tensors)
-    if any(isinstance(tensor, tf.IndexedSlices) for tensor in flat) and group().is_elastic:
-        # Rows, indices and weights are gathered one after the other, by members that may differ.
-        flat = [
-            tf.convert_to_tensor(tensor) if isinstance(tensor, tf.IndexedSlices) else tensor
-            for tensor in flat
-        ]
+    flat = dense_if_elastic(tf.nest.flatten(tensors))
     sparse = [place for place, tensor in enumerate(flat) if isinstance(tensor, tf.IndexedSlices)]
     dense = [
         place for place, tensor in enumerate(flat) if tensor is not None and place not in sparse
@@ -157,6 +151,20 @@ def all_reduce(
     if sparse:
         _reduce_slices(flat, sparse, weight, name, result)
     return tf.nest.pack_sequence_as(tensors, result)
+
+
+def dense_if_elastic(tensors: list[Any]) -> list[Any]:
+    """For tfos itself: ``tensors`` as the nodes reduce them. Where nodes may be lost, IndexedSlices
+    are reduced as tensors: rows, indices and weights would be gathered one after the other, by
+    members that may differ."""
+    if not any(isinstance(tensor, tf.IndexedSlices) for tensor in tensors):
+        return tensors
+    if not group().is_elastic:
+        return tensors
+    return [
+        tf.convert_to_tensor(tensor) if isinstance(tensor, tf.IndexedSlices) else tensor
+        for tensor in tensors
+    ]
 
 
 def wire_of(compression: str | None) -> tf.DType | None:

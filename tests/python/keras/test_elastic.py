@@ -129,6 +129,70 @@ def test_fit_goes_on_when_a_node_is_killed(spark_on, leftovers, victim, spins):
     assert min(distances) < 1e-5, distances
 
 
+WORDS = 50
+
+
+def words_of(step, rank):
+    random = np.random.default_rng([step, rank])
+    words = random.integers(0, WORDS, size=(ROWS, 4)).astype(np.int32)
+    return words, random.normal(size=(ROWS, 1)).astype(np.float32)
+
+
+def model_of_words(optimizer):
+    import keras
+
+    keras.utils.set_random_seed(3)
+    model = keras.Sequential(
+        [
+            keras.Input([4], dtype="int32"),
+            keras.layers.Embedding(WORDS, 4),
+            keras.layers.GlobalAveragePooling1D(),
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile(optimizer, "mse")
+    return model
+
+
+def train_words(ctx):
+    """Fits a model with an embedding to as many batches as this node's rank says."""
+    import tensorflow as tf
+
+    import keras
+
+    model = model_of_words(ctx.distribute(keras.optimizers.SGD(RATE)))
+    dataset = tf.data.Dataset.from_generator(
+        lambda: (words_of(step, ctx.rank) for step in range(2 + ctx.rank)),
+        output_signature=(
+            tf.TensorSpec([ROWS, 4], tf.int32),
+            tf.TensorSpec([ROWS, 1], tf.float32),
+        ),
+    )
+    model.fit(dataset, epochs=EPOCHS, verbose=0)
+    return model.get_weights()
+
+
+def test_rows_of_an_embedding_are_averaged_to_the_end_of_uneven_epochs(spark_on, leftovers):
+    import keras
+
+    with tfos.run(
+        spark_on(THREE_EXECUTORS),
+        train_words,
+        nodes=(2, 3),
+        input_mode="tensorflow",
+        late_nodes=False,
+    ) as cluster:
+        results = cluster.wait(timeout=300)
+    alone = model_of_words(keras.optimizers.SGD(RATE))
+    for step in [*range(4)] * EPOCHS:
+        parts = [words_of(step, rank) for rank in range(3) if step < 2 + rank]
+        alone.train_on_batch(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    for place, expected_weights in enumerate(alone.get_weights()):
+        for weights in results:
+            assert np.array_equal(weights[place], results[0][place])
+            np.testing.assert_allclose(weights[place], expected_weights, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.long
 def test_below_the_minimum_the_cluster_fails(spark_on, leftovers):
     args = {"victim": 1, "spins": 0}
