@@ -50,13 +50,16 @@ Status Client::Connect() {
   for (std::size_t server = 0; server < options_.servers.size(); ++server) {
     Share share{.begin = cuts[server], .end = cuts[server + 1], .link = nullptr};
     if (share.begin == share.end) continue;  // There are more servers than there is to share.
+    // One server alone has workers wait: several may hear of pushes in different orders, and then
+    // each of two workers would wait for the other one at another server.
+    const auto staleness = shares_.empty() ? options_.staleness : std::nullopt;
     ServerLink::Options link{.server = options_.servers[server],
                              .number = static_cast<std::uint32_t>(server),
                              .worker = options_.worker,
                              .key = options_.key,
                              .open = {.rule = options_.rule,
                                       .starts = options_.starts,
-                                      .staleness = options_.staleness,
+                                      .staleness = staleness,
                                       .region_bytes = 0,
                                       .name = options_.name,
                                       .share = layout_.ShareOf(share.begin, share.end)},

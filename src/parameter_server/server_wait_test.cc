@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <latch>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -14,11 +16,13 @@
 
 #include "parameter_server/client.h"
 #include "parameter_server/server_fixture.h"
+#include "testing/middle_man.h"
 
 namespace tfos::parameter_server {
 namespace {
 
 using std::chrono::milliseconds;
+using tfos::testing::MiddleMan;
 
 TEST_P(ServerTest, OthersWaitForTheFirstValues) {
   Start(2);
@@ -126,6 +130,51 @@ TEST_P(ServerTest, AWorkerThatNeverPushesIsNotWaitedFor) {
   }
   ASSERT_TRUE(silent->Run({.pull = true}, {}).ok());
   EXPECT_EQ(silent->version(), 3U);
+}
+
+TEST_P(ServerTest, WorkersWhomServersHearInDifferentOrdersGoOn) {
+  Start(2);
+  const auto first = First(0);
+  std::atomic<bool> held = false;
+  std::latch released(1);
+  const MiddleMan::Rule hold = [&](MiddleMan::Direction direction, std::uint64_t, std::string&) {
+    if (held && direction == MiddleMan::Direction::kToServer) released.wait();
+    return true;
+  };
+  MiddleMan men[] = {{servers_[0]->address().port, hold}, {servers_[1]->address().port, hold}};
+  std::unique_ptr<Client> workers[2];
+  for (std::uint32_t worker : {0U, 1U}) {
+    ClientOptions options = Options(worker + 1);
+    options.staleness = 0;
+    // So that a worker that waits without end fails the test.
+    options.check = [deadline = Deadline::After(seconds(60))] {
+      return deadline.passed() ? Status(ErrorKind::kInterrupted, "waits for ever") : Status();
+    };
+    // Each worker's pushes to the other server are on the way for longer.
+    ServerAddress& slow = options.servers[1 - worker];
+    slow.port = men[1 - worker].port();
+    slow.local_name.clear();
+    workers[worker] = Connect(options);
+  }
+  held = true;
+  const auto tensors = All(1);
+  for (const auto& worker : workers) {
+    EXPECT_TRUE(worker->Run({.push = Pushed::kValues, .overlapped = true}, Views(tensors)).ok());
+  }
+  const auto await_pushes = [&](std::uint64_t pushes) {
+    for (const auto& server : servers_) {
+      while (server->server().counters().pushes < pushes) std::this_thread::yield();
+    }
+  };
+  await_pushes(1);
+  released.count_down();
+  await_pushes(2);
+  // The second one counts as one push ahead at the server that lets workers wait.
+  for (const auto& worker : workers) {
+    const Status status =
+        worker->Run({.push = Pushed::kValues, .overlapped = true}, Views(tensors));
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  }
 }
 
 }  // namespace
