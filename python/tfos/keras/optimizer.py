@@ -21,7 +21,8 @@ from tfos.keras.together import Together
 
 
 def distribute(optimizer: Any, compression: str | None = None) -> Any:
-    """An optimizer like ``optimizer``, for training with all nodes.
+    """Makes ``optimizer`` one that trains with all nodes, and returns it; or, in mixed precision,
+    the scaling of losses around it.
 
     Args:
         optimizer: of Keras 3, where one that was built, as that of a loaded model, keeps its state;
@@ -41,7 +42,8 @@ def distribute(optimizer: Any, compression: str | None = None) -> Any:
 
         fit.prepare(keras)
         fit.prepare_steps()
-        return _with_state_of(_in_mixed_precision(optimizer), compression)
+        optimizer = _in_mixed_precision(optimizer)
+        return _become(optimizer, _keras_3_class(type(optimizer), compression), compression)
     if _is_of("tf_keras", optimizer) and hasattr(optimizer, "build"):
         if getattr(optimizer, "_built", False):
             raise BadInputError(
@@ -50,7 +52,7 @@ def distribute(optimizer: Any, compression: str | None = None) -> Any:
         import tf_keras
 
         fit.prepare(tf_keras)
-        return _legacy_keras_class(type(optimizer), compression).from_config(optimizer.get_config())
+        return _become(optimizer, _legacy_keras_class(type(optimizer), compression), compression)
     raise BadInputError(
         f"{type(optimizer).__module__}.{type(optimizer).__name__} is not an optimizer of Keras "
         f"3, nor one "
@@ -73,13 +75,13 @@ def _in_mixed_precision(optimizer: Any) -> Any:
     return optimizer
 
 
-def _with_state_of(optimizer: Any, compression: str | None) -> Any:
-    made = _keras_3_class(type(optimizer), compression).from_config(optimizer.get_config())
-    if optimizer.built:
-        made.build(optimizer._trainable_variables)
-        for ours, theirs in zip(made.variables, optimizer.variables, strict=True):
-            ours.assign(theirs)
-    return made
+def _become(optimizer: Any, kind: Any, compression: str | None) -> Any:
+    """Makes ``optimizer`` one of ``kind``. Another one from its configuration would lose what is
+    not in there, such as exclusions from weight decay, and there may be none for its schedule."""
+    # Past __setattr__, with which Keras and TensorFlow look for variables.
+    object.__setattr__(optimizer, "__class__", kind)
+    optimizer._together = Together(compression)
+    return optimizer
 
 
 def _disguised(base: Any, compression: str | None, members: dict[str, Any]) -> Any:

@@ -323,7 +323,7 @@ class NodeContext:
         )
 
     def distribute(self, optimizer: Any, compression: str | None = None) -> Any:
-        """A Keras optimizer like ``optimizer`` that trains one model on all training nodes:
+        """Has a Keras ``optimizer`` train one model on all training nodes, and returns it:
         ``model.compile(ctx.distribute(keras.optimizers.Adam()), ...)``, and ``fit`` as on one
         machine. ``fit`` begins with the chief's weights and optimizer. Gradients are averaged over
         the nodes that have a batch, by its rows. A node whose rows are used up goes along with the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 import pathlib
@@ -77,6 +78,23 @@ def test_keras_trains_as_on_one_machine(spark, tmp_path, leftovers):
     assert first["iterations"] == 16 and first["iterations_after"] == 24
     # A saved model needs no tfos.
     assert "tfos" not in pathlib.Path(tmp_path, "model-0.keras").read_bytes().decode("latin-1")
+
+
+@pytest.mark.parametrize("package", ["keras", "tf_keras"])
+def test_an_optimizer_keeps_what_no_configuration_says(package):
+    """As another one would not: exclusions from weight decay, and what a subclass was given."""
+    from tfos.keras.optimizer import distribute
+
+    kind = importlib.import_module(package).optimizers.SGD
+
+    class Own(kind):
+        def __init__(self, more):
+            super().__init__(0.1)
+            self.more = more
+
+    own = Own(more=3)
+    assert distribute(own) is own and distribute(own) is own
+    assert isinstance(own, Own) and type(own).__name__ == "Own" and own.more == 3
 
 
 def test_uneven_batches_train_as_one_machine_does_with_the_rows_of_all_nodes(

@@ -73,7 +73,42 @@ def rows_of(count):
     return x, (x.sum(axis=1, keepdims=True) ** 2).astype(np.float32)
 
 
+def _excluding(keras):
+    optimizer = keras.optimizers.AdamW(0.01, weight_decay=5.0)
+    optimizer.exclude_from_weight_decay(var_names=["kernel"])
+    return optimizer
+
+
+def _halving(keras):
+    """A schedule as Keras' documentation writes them: without a configuration."""
+
+    class Halving(keras.optimizers.schedules.LearningRateSchedule):
+        def __call__(self, step):
+            return 0.01 * 0.5 ** (keras.ops.cast(step, "float32") / 4)
+
+    return Halving()
+
+
+def _falling(keras):
+    """A schedule with a configuration, that Keras does not know by its name."""
+
+    class Falling(keras.optimizers.schedules.LearningRateSchedule):
+        def __init__(self, first):
+            self.first = first
+
+        def __call__(self, step):
+            return self.first / (1 + keras.ops.cast(step, "float32"))
+
+        def get_config(self):
+            return {"first": self.first}
+
+    return Falling(0.01)
+
+
 OPTIMIZERS = {
+    "excluding": _excluding,
+    "halving": lambda keras: keras.optimizers.Adam(_halving(keras)),
+    "falling": lambda keras: keras.optimizers.Adam(_falling(keras)),
     "adam": lambda keras: keras.optimizers.Adam(0.01),
     "clipped": lambda keras: keras.optimizers.SGD(0.01, momentum=0.9, global_clipnorm=0.1),
     "accumulating": lambda keras: keras.optimizers.Adam(0.01, gradient_accumulation_steps=2),
