@@ -6,7 +6,7 @@ from __future__ import annotations
 import atexit
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -180,6 +180,7 @@ class Group:
                 wire=rounded,
                 tensors=[tensors[place] for place in places],
                 tag=_tag(name, tensors, places),
+                dynamic=_dynamic(tensors[place].shape for place in places),
             )
             _put(results, places, tensors, reduced)
         return reduced
@@ -193,6 +194,7 @@ class Group:
                 group=self._handle,
                 tensors=[tensors[place] for place in places],
                 tag=_tag(name, tensors, places),
+                dynamic=_dynamic(tensors[place].shape for place in places),
                 root=root,
             )
             _put(results, places, tensors, received)
@@ -201,9 +203,15 @@ class Group:
     def all_gather(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
         """Everybody's rows, in the order of the members."""
         self._check_state()
-        row = f"{name} of rows {tensor.dtype.name}{tensor.shape[1:]}"
-        gathered = self._ops.all_gather(group=self._handle, tensor=tensor, tag=row)
-        gathered.set_shape([None, *tensor.shape[1:]])
+        _check_type(tensor)
+        row = tensor.shape[1:]
+        gathered = self._ops.all_gather(
+            group=self._handle,
+            tensor=tensor,
+            tag=f"{name} of rows {tensor.dtype.name}{row}",
+            dynamic=_dynamic([row]),
+        )
+        gathered.set_shape(tf.TensorShape([None]).concatenate(row))
         return gathered
 
     def barrier(self, name: str) -> None:
@@ -220,10 +228,21 @@ def _by_dtype(tensors: list[tf.Tensor]) -> dict[tf.DType, list[int]]:
     """Places by type, in an order that is the same on all nodes."""
     places: dict[tf.DType, list[int]] = {}
     for place, tensor in enumerate(tensors):
-        if tensor.dtype == tf.string:
-            raise BadInputError("strings can't be sent between nodes; encode them as numbers")
+        _check_type(tensor)
         places.setdefault(tensor.dtype, []).append(place)
     return dict(sorted(places.items(), key=lambda item: item[0].as_datatype_enum))
+
+
+def _check_type(tensor: tf.Tensor) -> None:
+    if tensor.dtype in (tf.string, tf.resource, tf.variant):
+        raise BadInputError(
+            f"tensors of {tensor.dtype.name} can't be sent between nodes; encode them as numbers"
+        )
+
+
+def _dynamic(shapes: Iterable[tf.TensorShape]) -> int:
+    """1 where some of the shapes are known in each run alone: members compare those of the run."""
+    return int(not all(shape.is_fully_defined() for shape in shapes))
 
 
 def _tag(name: str, tensors: list[tf.Tensor], places: list[int]) -> str:

@@ -32,6 +32,7 @@ struct Kernel {
   std::int64_t root = 0;
   std::int64_t average = 0;
   std::int64_t wire = 0;
+  std::int64_t dynamic = 0;  ///< The name does not have the shapes, which differ between runs.
 };
 
 std::unique_ptr<Kernel> ReadKernel(TF_OpKernelConstruction* construction, TF_Status* status) {
@@ -50,6 +51,9 @@ std::unique_ptr<Kernel> ReadKernel(TF_OpKernelConstruction* construction, TF_Sta
   }
   if (Api().GetCode(status) == kTfOk) {
     Api().GetAttrInt64(construction, "wire", &kernel->wire, status);
+  }
+  if (Api().GetCode(status) == kTfOk) {
+    Api().GetAttrInt64(construction, "dynamic", &kernel->dynamic, status);
   }
   return kernel;
 }
@@ -94,6 +98,30 @@ std::vector<std::int64_t> ShapeOf(const TF_Tensor* tensor) {
   return shape;
 }
 
+/// More of a name than this would not be compared.
+constexpr std::size_t kMostShapeBytes = 64;
+
+/// As Python writes shapes; many of them as a checksum (FNV-1a).
+std::string TextOf(const std::vector<std::vector<std::int64_t>>& shapes) {
+  std::string text;
+  for (const std::vector<std::int64_t>& shape : shapes) {
+    text += text.empty() ? "(" : " (";
+    for (const std::int64_t size : shape) text += std::to_string(size) + ",";
+    text += ")";
+  }
+  if (text.size() <= kMostShapeBytes) return text;
+  std::uint64_t sum = 0xcbf29ce484222325;
+  for (const char letter : text) {
+    sum = (sum ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
+  }
+  return std::to_string(shapes.size()) + " shapes " + std::to_string(sum);
+}
+
+/// What members compare: with shapes that only this run knows, in front, as long names are cut.
+std::string NameWith(const std::vector<std::vector<std::int64_t>>& shapes, const Kernel& kernel) {
+  return kernel.dynamic != 0 ? TextOf(shapes) + " " + kernel.name : kernel.name;
+}
+
 void SetFailure(const Group& group, std::int32_t code, char* message, TF_Status* status) {
   if (code == kTfOk) return;
   Api().SetStatus(status, code, message != nullptr ? message : "no memory for the reason");
@@ -104,6 +132,7 @@ void SetFailure(const Group& group, std::int32_t code, char* message, TF_Status*
 struct Tensors {
   std::vector<TensorPointer> held;
   std::vector<tfos_exchanged> memory;
+  std::vector<std::vector<std::int64_t>> shapes;
   int dtype = 0;
 };
 
@@ -122,6 +151,7 @@ Tensors TensorsOf(TF_OpKernelContext* context, int first, TF_Status* status) {
     tensors.memory.push_back({.from = Api().TensorData(input.get()),
                               .to = Api().TensorData(output.get()),
                               .bytes = bytes});
+    tensors.shapes.push_back(shape);
     tensors.held.push_back(std::move(input));
     tensors.held.push_back(std::move(output));
   }
@@ -134,9 +164,10 @@ void AllReduce(const Kernel& kernel, TF_OpKernelContext* context, TF_Status* sta
   if (!group || !weight) return;
   const Tensors tensors = TensorsOf(context, 2, status);
   if (Api().GetCode(status) != kTfOk) return;
+  const std::string name = NameWith(tensors.shapes, kernel);
   char* message = nullptr;
   const std::int32_t code = (*group)->all_reduce(
-      (*group)->context, kernel.name.c_str(), tensors.dtype, static_cast<std::int32_t>(kernel.wire),
+      (*group)->context, name.c_str(), tensors.dtype, static_cast<std::int32_t>(kernel.wire),
       kernel.average != 0 ? 1 : 0, *weight, tensors.memory.data(),
       static_cast<std::int32_t>(tensors.memory.size()), &message);
   SetFailure(*group, code, message, status);
@@ -147,9 +178,10 @@ void Broadcast(const Kernel& kernel, TF_OpKernelContext* context, TF_Status* sta
   if (!group) return;
   const Tensors tensors = TensorsOf(context, 1, status);
   if (Api().GetCode(status) != kTfOk) return;
+  const std::string name = NameWith(tensors.shapes, kernel);
   char* message = nullptr;
   const std::int32_t code = (*group)->broadcast(
-      (*group)->context, kernel.name.c_str(), static_cast<std::int32_t>(kernel.root),
+      (*group)->context, name.c_str(), static_cast<std::int32_t>(kernel.root),
       tensors.memory.data(), static_cast<std::int32_t>(tensors.memory.size()), &message);
   SetFailure(*group, code, message, status);
 }
@@ -203,9 +235,12 @@ void AllGather(const Kernel& kernel, TF_OpKernelContext* context, TF_Status* sta
     Api().SetStatus(status, kTfInvalidArgument, "a tensor without rows can't be gathered");
     return;
   }
+  // Of a row: members may have different numbers of them.
+  const std::vector<std::int64_t> row(room.shape.begin() + 1, room.shape.end());
+  const std::string name = NameWith({row}, kernel);
   char* message = nullptr;
   const std::int32_t code =
-      (*group)->all_gather((*group)->context, kernel.name.c_str(), Api().TensorData(input.get()),
+      (*group)->all_gather((*group)->context, name.c_str(), Api().TensorData(input.get()),
                            Api().TensorByteSize(input.get()), &AllocateRoom, &room, &message);
   if (Api().GetCode(status) != kTfOk) {  // Of the room: that says more.
     if (message != nullptr) (*group)->free_message(message);
@@ -229,19 +264,20 @@ void Run(void* kernel, TF_OpKernelContext* context) {
   constexpr const char* kRoot = "root: int = 0";
   constexpr const char* kAverage = "average: int = 0";
   constexpr const char* kWire = "wire: int = 0";
+  constexpr const char* kDynamic = "dynamic: int = 0";
   RegisterOp({.name = "TfosAllReduce",
               .attributes = {"T: {float, double, int32, int64, half, bfloat16}", "N: int >= 1",
-                             kTag, kRoot, kAverage, kWire},
+                             kTag, kRoot, kAverage, kWire, kDynamic},
               .inputs = {"group: int64", "weight: double", "tensors: N * T"},
               .outputs = {"reduced: N * T"}},
              &Run<&AllReduce>, &Create, &Destroy);
   RegisterOp({.name = "TfosBroadcast",
-              .attributes = {"T: type", "N: int >= 1", kTag, kRoot, kAverage, kWire},
+              .attributes = {"T: type", "N: int >= 1", kTag, kRoot, kAverage, kWire, kDynamic},
               .inputs = {"group: int64", "tensors: N * T"},
               .outputs = {"broadcast: N * T"}},
              &Run<&Broadcast>, &Create, &Destroy);
   RegisterOp({.name = "TfosAllGather",
-              .attributes = {"T: type", kTag, kRoot, kAverage, kWire},
+              .attributes = {"T: type", kTag, kRoot, kAverage, kWire, kDynamic},
               .inputs = {"group: int64", "tensor: T"},
               .outputs = {"gathered: T"}},
              &Run<&AllGather>, &Create, &Destroy);

@@ -95,3 +95,15 @@ def test_the_first_shape_that_differs_is_named(nodes):
     for error in nodes.failures_of(programs.different_models):
         assert "last/kernel here) is float32(8, 2) on chief:0" in error
         assert "float32(8, 3) on worker:0" in error
+
+
+def test_a_shape_that_only_the_run_knows_is_compared(nodes):
+    for error in nodes.failures_of(programs.rows_of_other_widths):
+        assert "(3,) wide of rows" in error and "(6,) wide of rows" in error
+    for error in nodes.failures_of(programs.as_many_elements):
+        assert "(2,6,) as many of" in error and "(3,4,) as many of" in error
+
+
+def test_tensors_of_strings_are_refused(nodes):
+    for error in nodes.failures_of(programs.rows_of_strings):
+        assert "BadInputError: tensors of string can't be sent" in error

@@ -305,3 +305,32 @@ def with_summaries(ctx):
         ],
         verbose=0,
     )
+
+
+def _in_graph(shape, operation):
+    import tensorflow as tf
+
+    signature = [tf.TensorSpec([None] * len(shape), tf.float32)]
+    return tf.function(operation, input_signature=signature)(tf.zeros(shape))
+
+
+def rows_of_other_widths(ctx):
+    from tfos import collective
+
+    width = 3 * (1 + ctx.node_id)
+    _in_graph([2, width], lambda rows: collective.all_gather(rows, name="wide"))
+
+
+def as_many_elements(ctx):
+    from tfos import collective
+
+    shape = [2, 6] if ctx.node_id == 0 else [3, 4]
+    _in_graph(shape, lambda tensor: collective.all_reduce(tensor, name="as many"))
+
+
+def rows_of_strings(ctx):
+    import tensorflow as tf
+
+    from tfos import collective
+
+    collective.all_gather(tf.constant(["a"]))
