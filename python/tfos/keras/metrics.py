@@ -45,14 +45,17 @@ class AverageMetrics(Callback):
             # Keras 3 logs nothing for an epoch without a batch; here it logs what the others do.
             logs.update(
                 {
-                    name: float(np.asarray(value))
+                    name: _plain(np.asarray(value))
                     for name, value in self.model.get_metrics_result().items()
                 }
             )
         if logs:
             names = sorted(logs)
-            weights = np.array([self._weight_of(name) for name in names])
-            values = np.array([float(logs[name]) for name in names])
+            # A metric may be several numbers, such as an F1 score for each class.
+            own = [np.asarray(logs[name], np.float64) for name in names]
+            sizes = [value.size for value in own]
+            weights = np.repeat([self._weight_of(name) for name in names], sizes)
+            values = np.concatenate([value.ravel() for value in own])
             # Without weight there is nothing that it could be the mean of.
             weighted = np.where(weights > 0, weights * values, 0.0)
             sums = np.asarray(
@@ -62,8 +65,10 @@ class AverageMetrics(Callback):
                     name=f"metrics {', '.join(names)}",
                 )
             )
-            means = np.divide(sums[0], sums[1], out=np.full(len(names), np.nan), where=sums[1] > 0)
-            logs.update(zip(names, means.tolist(), strict=True))
+            means = np.divide(sums[0], sums[1], out=np.full(len(values), np.nan), where=sums[1] > 0)
+            parts = np.split(means, np.cumsum(sizes)[:-1])
+            for name, value, part in zip(names, own, parts, strict=True):
+                logs[name] = _plain(part.reshape(value.shape))
         statistics = self._statistics() if self._batch_norm else []
         if statistics:
             means = collective.all_reduce(
@@ -96,3 +101,8 @@ class AverageMetrics(Callback):
             if hasattr(layer, "moving_mean") and hasattr(layer, "moving_variance")
             for moving in (layer.moving_mean, layer.moving_variance)
         ]
+
+
+def _plain(value: np.ndarray) -> Any:
+    """As Keras has it in the logs: a number, where it is a single one."""
+    return float(value.item()) if value.size == 1 else value
