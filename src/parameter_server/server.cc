@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,9 @@ namespace {
 
 /// The digits of a name that nobody can guess.
 constexpr std::size_t kNameDigits = 32;
+/// For a client that wants something else than those before it.
+constexpr std::string_view kWhatServersKeep =
+    "Parameter servers keep one set of variables and one optimizer until the cluster ends";
 
 }  // namespace
 
@@ -241,17 +245,27 @@ Status Server::OnOpen(Client& client, std::span<const std::byte> body) {
 }
 
 Status Server::CheckSame(const Open& open) const {
-  if (open.share != store_->layout().variables()) {
+  const std::vector<Variable>& first = store_->layout().variables();
+  const auto what = [](const Variable& variable) {
+    return std::pair(variable.dtype, variable.elements);
+  };
+  if (!std::ranges::equal(open.share, first, {}, what, what)) {
     return {ErrorKind::kBadInput,
             fmt::format("{} has other variables than the first worker: all must name the same "
-                        "ones, in the same order",
-                        open.name)};
+                        "ones, in the same order. {}",
+                        open.name, kWhatServersKeep)};
+  }
+  if (open.share != first) {
+    return {ErrorKind::kBadInput,
+            fmt::format("{} has the variables of the first worker, but others of them are "
+                        "trainable. {}",
+                        open.name, kWhatServersKeep)};
   }
   if (open.rule != store_->rule()) {
     return {ErrorKind::kBadInput,
             fmt::format("{} uses another combiner or optimizer than the first worker; all must use "
-                        "the same",
-                        open.name)};
+                        "the same. {}",
+                        open.name, kWhatServersKeep)};
   }
   return {};
 }

@@ -206,6 +206,11 @@ TEST_P(ServerTest, WorkersThatWantDifferentThingsAreTold) {
   ASSERT_FALSE(other.ok());
   EXPECT_EQ(other.status().kind(), ErrorKind::kBadInput);
   EXPECT_NE(other.status().ToString().find("other variables"), std::string::npos);
+  options = Options(1);
+  options.variables[1].averaged = true;
+  options.rule.workers = 2;
+  EXPECT_NE(Client::Connect(options).status().ToString().find("others of them are trainable"),
+            std::string::npos);
   const auto tensors = All(1);
   EXPECT_EQ(first->Run({.push = Pushed::kValues}, Views(tensors).first(1)).kind(),
             ErrorKind::kBadInput);

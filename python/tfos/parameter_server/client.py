@@ -40,8 +40,12 @@ def _dtype_in_files(dtype: np.dtype) -> np.dtype:
     return np.lib.format.descr_to_dtype(np.lib.format.dtype_to_descr(dtype))
 
 
+def _is_model(model_or_variables: Any) -> bool:
+    return all(hasattr(model_or_variables, name) for name in ("weights", "trainable_weights"))
+
+
 def _variables_of(model_or_variables: Any, trainable: bool) -> list[Any]:
-    if hasattr(model_or_variables, "weights") and hasattr(model_or_variables, "trainable_weights"):
+    if _is_model(model_or_variables):
         model = model_or_variables
         if not model.weights:
             raise BadInputError("the model has no weights yet: build it, or give it an Input layer")
@@ -113,10 +117,8 @@ class ParameterServer:
             )
         self._rule, self._pushed = make_rule(combiner, optimizer, worker.workers)
         self._variables = _variables_of(model_or_variables, self._pushed == "gradients")
-        # All nodes' statistics move towards the same: the sum of their changes would go past it.
-        self._averaged = [
-            self._pushed == "change" and _is_statistic(variable) for variable in self._variables
-        ]
+        self._model = model_or_variables if _is_model(model_or_variables) else None
+        self._averaged = self._averaged_now()
         self._servers = servers
         self._worker = worker
         self._key = key
@@ -141,6 +143,7 @@ class ParameterServer:
         first, once; the others wait for that."""
         if self._client is not None:
             return
+        self._check_unchanged()
         arrays = [_value(variable) for variable in self._variables]
         client = self._connect(arrays)
         while self._worker.starts and not client.started:
@@ -293,6 +296,27 @@ class ParameterServer:
         return self._keeper
 
     # -- what it does it with
+
+    def _averaged_now(self) -> list[bool]:
+        # All nodes' statistics move towards the same: the sum of their changes would go past it.
+        return [
+            self._pushed == "change" and _is_statistic(variable) for variable in self._variables
+        ]
+
+    def _check_unchanged(self) -> None:
+        if self._model is None:
+            variables = self._variables
+        else:
+            variables = _variables_of(self._model, self._pushed == "gradients")
+        if (
+            list(map(id, variables)) != list(map(id, self._variables))
+            or self._averaged_now() != self._averaged
+        ):
+            raise BadInputError(
+                "what is trainable has changed since ctx.parameter_server() was called. The "
+                "servers keep one set of variables until the cluster ends: freeze and unfreeze "
+                "layers before that call"
+            )
 
     def _connected(self) -> Any:
         if self._client is None:

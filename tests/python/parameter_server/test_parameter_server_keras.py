@@ -68,6 +68,32 @@ def test_keras_fits_with_weights_and_with_gradients_on_the_server(serving):
     np.testing.assert_allclose(model.get_weights()[0], alone.get_weights()[0], rtol=1e-3, atol=1e-4)
 
 
+def frozen_and_not():
+    import keras
+
+    layers = [keras.layers.Dense(1, kernel_initializer="zeros", use_bias=False) for _ in range(2)]
+    layers[0].trainable = False
+    model = keras.Sequential([keras.layers.Input((1,)), *layers])
+    return model, layers[0]
+
+
+def test_what_is_trainable_stays_until_the_cluster_ends(serving):
+    sgd = {"optimizer": parameter_server.Sgd(learning_rate=0.1)}
+    for options, told in ((sgd, "other variables"), ({}, "others of them are trainable")):
+        process = serving()
+        model, frozen = frozen_and_not()
+        server = server_of(process, model, **options)
+        with server:
+            pass
+        frozen.trainable = True
+        with pytest.raises(BadInputError, match="has changed since ctx.parameter_server"):
+            server.open()
+        with pytest.raises(BadInputError, match=f"{told}.*one optimizer until the cluster ends"):
+            server_of(process, model, number=1, **options).open()
+        frozen.trainable = False
+        server.open()
+
+
 def test_legacy_keras_takes_the_callback(serving):
     import tf_keras
 
