@@ -57,6 +57,11 @@ def _variables_of(model_or_variables: Any, trainable: bool) -> list[Any]:
         if isinstance(variable, np.ndarray):
             if not (variable.flags.c_contiguous and variable.flags.writeable):
                 raise BadInputError("an array must be in one piece and writable")
+            if not variable.dtype.isnative:
+                raise BadInputError(
+                    f"an array of {variable.dtype.str} has the bytes of its numbers the other way "
+                    'round: pass array.astype(array.dtype.newbyteorder("="))'
+                )
         elif not hasattr(variable, "assign"):
             raise BadInputError(
                 f"{type(variable).__name__} is neither a variable nor an array: parameter servers "
@@ -133,6 +138,7 @@ class ParameterServer:
         self._link = link
         self._version = 0  # that the servers had when this was closed
         self._client: Any = None
+        self._is_of_fit = False  # A fit has connected it, and closes it.
         self._steps = 0  # since the last exchange
         self._gradients: list[np.ndarray] | None = None
         self._summed = 0  # how many gradients of batches are in _gradients
@@ -187,9 +193,11 @@ class ParameterServer:
         if self._client is not None:
             self._version = self._client.version
         self._client = None
+        self._is_of_fit = False
 
     def __enter__(self) -> ParameterServer:
         self.open()
+        self._is_of_fit = False
         return self
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
@@ -261,8 +269,8 @@ class ParameterServer:
 
     def callback(self) -> Any:
         """For ``model.fit(callbacks=[...])``: connects when training begins, counts a step for each
-        batch (for each execution of ``steps_per_execution`` batches), and finishes and closes at
-        its end."""
+        batch (for each execution of ``steps_per_execution`` batches), and finishes at its end. It
+        closes what it has connected: within ``with``, the servers stay connected."""
         from tfos.keras.callback import Callback  # It imports Keras.
 
         server = self
@@ -275,14 +283,17 @@ class ParameterServer:
                         "trains, so parameter servers can't keep them. Use Keras on TensorFlow, or "
                         "write the loop and give ctx.parameter_server NumPy arrays"
                     )
-                server.open()
+                if server._client is None:
+                    server.open()
+                    server._is_of_fit = True
 
             def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
                 server.step()
 
             def on_train_end(self, logs: Any = None) -> None:
                 server.finish()
-                server.close()
+                if server._is_of_fit:
+                    server.close()
 
         return ParameterServerCallback()
 
@@ -367,7 +378,11 @@ class ParameterServer:
         gradients, self._gradients = self._gradients, None
         if gradients is None:
             raise BadInputError("there are no gradients to push: give them to step()")
-        return [as_bytes(gradient / max(self._summed, 1)) for gradient in gradients]
+        # In the gradients' types: with a plain number, NumPy 1 makes float64 of a single value.
+        return [
+            as_bytes(gradient / np.asarray(max(self._summed, 1), gradient.dtype))
+            for gradient in gradients
+        ]
 
     def _gradients_of_step(self, gradients: Sequence[Any] | None) -> tuple[list[np.ndarray], int]:
         """The sum of gradients since the last step, and of how many batches they are: in ``fit``
@@ -433,7 +448,8 @@ def _gradient_keeper() -> Any:
 
         def take(self) -> tuple[list[np.ndarray], int]:
             """The gradients since the last take, added up, and how many were."""
-            applied = int(self.iterations)
+            # By itself, int takes no variables of Keras 3 before 3.5.
+            applied = int(_value(self.iterations))
             count, self.taken = applied - self.taken, applied
             taken = [np.array(_value(kept)) for kept in self.kept]
             for kept, gradient in zip(self.kept, taken, strict=True):

@@ -86,6 +86,15 @@ def test_a_push_is_counted_once(serving):
     assert w.tolist() == [3] * 3
 
 
+def test_gradients_of_single_values_are_averaged(serving):
+    variables = [np.zeros((), np.float32), np.zeros((), np.float64)]
+    options = {"optimizer": parameter_server.Sgd(learning_rate=1.0), "sync_interval": 2}
+    with server_of(serving(), variables, **options) as server:
+        for gradient in (1, 3):
+            server.step([np.full_like(variable, gradient) for variable in variables])
+    assert [float(variable) for variable in variables] == [-2, -2]
+
+
 def push_until_killed(server, key, pushed):
     w = np.zeros(100_000, np.float32)
     with parameter_server.ParameterServer(
@@ -239,6 +248,9 @@ def test_what_cannot_be_on_servers_is_refused(serving):
             server_of(process, w, **options)
     with pytest.raises(BadInputError, match="neither a variable nor an array"):
         server_of(process, [3.0])
+    other_order = np.zeros(3, np.dtype(np.float32).newbyteorder("S"))
+    with pytest.raises(BadInputError, match="the other way round: pass array.astype"):
+        server_of(process, [other_order])
     with pytest.raises(BadInputError, match="can't keep uint8"):
         server_of(process, [np.zeros(3, np.uint8)]).open()
     with server_of(process, w) as server:

@@ -94,6 +94,22 @@ def test_what_is_trainable_stays_until_the_cluster_ends(serving):
         server.open()
 
 
+def test_a_fit_within_with_leaves_the_servers_connected(serving):
+    import keras
+
+    model = keras.Sequential([keras.layers.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    x = np.ones((4, 1), np.float32)
+    server = server_of(serving(), model, sync_interval=1)
+    with server:
+        for epoch in range(1, 3):
+            model.fit(x, x, batch_size=2, verbose=0, callbacks=[server.callback()])
+            assert server.version == 2 * epoch
+    model.fit(x, x, batch_size=2, verbose=0, callbacks=[server.callback()])
+    with pytest.raises(BadInputError, match="not connected"):
+        server.sync()
+
+
 def test_legacy_keras_takes_the_callback(serving):
     import tf_keras
 
