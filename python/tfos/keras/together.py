@@ -81,7 +81,7 @@ class Together:
             weight, may_be_zero = 1.0, False
         if may_be_zero:
             gradients = [_kept(gradient, weight > 0) for gradient in gradients]
-        # Before the specs are made: a step without rows has to look the same to the others.
+        # Before the specs are made: to the others, a step without rows must look the same.
         gradients = collective.dense_if_elastic(list(gradients))
         weight = tf.maximum(tf.cast(weight, tf.float64), _LEAST_WEIGHT)
         like = [_spec_of(gradient) for gradient in gradients if gradient is not None]
