@@ -73,7 +73,10 @@ def has_wildcard(path: str) -> bool:
 
 def is_hidden(name: str) -> bool:
     """Whether readers pass over a file or directory of that name, as Spark's do."""
-    return name.startswith((".", "_"))
+    if name.startswith("_") and "=" not in name:  # _day=1 is a directory of a column.
+        return True
+    # What `hdfs dfs -put` has not copied to its end ends so.
+    return name.startswith(".") or name.endswith("._COPYING_")
 
 
 def walk(access: FileAccess, directory: str) -> Iterator[FileStatus]:

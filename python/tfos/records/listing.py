@@ -57,9 +57,9 @@ def list_files(
 ) -> list[ListedFile]:
     """The files that paths mean: each a file, a directory, or a pattern of ``* ? [...]``.
 
-    Hidden files and directories (``_SUCCESS``, ``.x``) and indexes are left out, unless a path
-    names a file itself. Directories are searched to
-    their depth. ``name_filter`` is a pattern of file names.
+    Hidden files and directories (``_SUCCESS``, ``.x``, ``x._COPYING_``) and indexes are left out,
+    unless a path names a file itself. Directories are searched to their depth. ``name_filter`` is
+    a pattern of file names.
 
     Raises FileNotFoundError where a path, or a pattern, leads to nothing.
     """

@@ -73,8 +73,11 @@ def test_patterns_and_hidden_files(root):
         "day=1/_SUCCESS",
         "day=2/part-0",
         "day=2/part-1",
+        "day=2/part-2._COPYING_",
         "other",
         ".hidden/x",
+        "_hidden/x",
+        "_day=3/part-0",
     ):
         access.mkdirs(f"{root}/{name}".rpartition("/")[0])
         write_bytes(f"{root}/{name}", b"x")
@@ -83,12 +86,13 @@ def test_patterns_and_hidden_files(root):
         return [path.removeprefix(f"{root}/") for path in access.glob(f"{root}/{pattern}")]
 
     assert names("day=*") == ["day=1", "day=2"]
-    assert names("*") == ["day=1", "day=2", "other"]
+    assert names("*") == ["_day=3", "_hidden", "day=1", "day=2", "other"]
     assert names("day=?/part-[0-1]") == ["day=1/part-0", "day=2/part-0", "day=2/part-1"]
     assert names("*/part-1") == ["day=2/part-1"]
     assert names(".h*/*") == [".hidden/x"]
     assert names("none/*") == names("o*/x") == names("none") == []
     assert [status.path.removeprefix(f"{root}/") for status in walk(access, root)] == [
+        "_day=3/part-0",
         "day=1/part-0",
         "day=2/part-0",
         "day=2/part-1",

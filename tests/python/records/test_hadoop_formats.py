@@ -60,6 +60,13 @@ def test_indexes_are_passed_over(spark, tmp_path):
     assert len(load(spark, tmp_path / "frame")) == 100
 
 
+def test_a_file_that_is_not_copied_to_its_end_is_passed_over(spark, tmp_path):
+    with tf.io.TFRecordWriter(str(tmp_path / "one")) as writer:
+        writer.write(b"record")
+    (tmp_path / "two._COPYING_").write_bytes(b"part of a record")
+    assert load(spark, tmp_path) == [b"record"]
+
+
 def test_an_empty_partition_is_an_empty_file(spark, tmp_path):
     save(spark.sparkContext.parallelize([b"alone"], 2), tmp_path / "out")
     assert sorted(file.stat().st_size for file in tmp_path.glob("out/part-r-*")) == [

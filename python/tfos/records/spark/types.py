@@ -53,7 +53,7 @@ def check_partition_columns(schema: sql.StructType, names: Sequence[str]) -> Non
     for name in names:
         if name.startswith(("_", ".")):
             raise BadInputError(
-                f"partition_by has {name}: readers pass over directories that begin "
+                f"partition_by has {name}: Hadoop's readers pass over directories that begin "
                 "with _ or a dot; give the column another name"
             )
         if not isinstance(schema[name].dataType, fitting):

@@ -117,6 +117,7 @@ def test_directories_patterns_and_hidden_files(source, tmp_path):
         records.write(directory / "part", [pa.record_batch({"id": [day]})])
         (directory / "_hidden").write_text("no record")
         (directory / ".part.crc").write_text("no record")
+        (directory / "more._COPYING_").write_text("no record yet")
     frame = source.read(tmp_path)
     assert {field.name: field.dataType.simpleString() for field in frame.schema} == {
         "id": "bigint",

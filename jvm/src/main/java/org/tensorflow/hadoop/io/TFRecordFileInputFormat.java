@@ -19,7 +19,7 @@ import tfos.internal.records.RecordIndexes;
  * Files of TFRecords as pairs of a record's bytes and nothing, under the name that programs give to
  * {@code newAPIHadoopFile}. Files whose names end as those of one of Hadoop's codecs (.gz) are
  * decompressed. Each file is one split: records don't say where they begin. Indexes beside the files
- * are passed over.
+ * are passed over, and what {@code hdfs dfs -put} has not copied to its end.
  */
 public class TFRecordFileInputFormat extends FileInputFormat<BytesWritable, NullWritable> {
   @Override
@@ -31,7 +31,10 @@ public class TFRecordFileInputFormat extends FileInputFormat<BytesWritable, Null
   @Override
   protected List<FileStatus> listStatus(JobContext context) throws IOException {
     List<FileStatus> files = new ArrayList<>(super.listStatus(context));
-    files.removeIf(file -> RecordIndexes.isIndex(file.getPath()));
+    files.removeIf(
+        file ->
+            RecordIndexes.isIndex(file.getPath())
+                || file.getPath().getName().endsWith("._COPYING_"));
     return files;
   }
 
