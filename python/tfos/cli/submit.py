@@ -19,6 +19,7 @@ from pathlib import Path
 from tfos import settings
 from tfos.cli import python_archive
 from tfos.errors import BadInputError, TfosError
+from tfos.files import hadoop_settings
 from tfos.files.access import scheme_of
 from tfos.spark.installation import spark_home
 
@@ -73,10 +74,7 @@ _UPLOAD_PATH = "spark.kubernetes.file.upload.path"
 #: What Spark takes in place of a program.
 _SPARKS_OWN = frozenset({"pyspark-shell", "spark-shell", "sparkr-shell", "spark-internal"})
 
-_SECRET = re.compile(
-    r"secret|passw|token|credential|(access|account|private|api|auth)[._-]?key", re.IGNORECASE
-)
-_SECRET_IN_URL = re.compile(r"(://[^/:@\s]*:)[^/@\s]+@")
+_SECRET_IN_URL = re.compile(r"(://[^/:@\s]*:)[^/\s]+@")
 _REDACTED = "REDACTED"
 
 
@@ -229,14 +227,15 @@ def redacted(words: list[str]) -> str:
     shown = []
     hides = False
     for word in words:
-        name = _SECRET.search(word)
-        begin = name.start() if name else len(word)
-        key, equals, _ = word[begin:].partition("=")
+        name = hadoop_settings.SECRET.search(word)
+        # After a colon it is in JSON or a header. Of a value in which anything is named like a
+        # secret nobody knows what belongs to it.
+        separator = word.find("=") if "=" in word else word.find(":", name.end() if name else 0)
         if hides:
             word = _REDACTED
-        elif equals:
-            word = f"{word[:begin]}{key}={_REDACTED}"
-        hides = bool(name) and not equals and word.startswith("-")
+        elif name and separator >= 0:
+            word = f"{word[: separator + 1]}{_REDACTED}"
+        hides = bool(name) and separator < 0 and word.startswith("-")
         shown.append(_SECRET_IN_URL.sub(rf"\1{_REDACTED}@", word))
     return shlex.join(shown)
 

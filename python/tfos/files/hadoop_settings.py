@@ -20,9 +20,9 @@ PROPERTIES_VARIABLE = "TFOS_HADOOP_PROPERTIES"
 
 #: Names of properties whose values are secret, such as ``fs.s3a.secret.key``: those that Spark
 #: hides in its own pages, and what clouds call theirs.
-_SECRET = re.compile(
+SECRET = re.compile(
     r"secret|passw|token|credential|\.sas\."
-    r"|(access|account|api|application|encryption|private)[._-]?key",
+    r"|(access|account|api|application|auth|encryption|private)[._-]?key",
     re.IGNORECASE,
 )
 
@@ -86,7 +86,7 @@ def hide_secrets() -> None:
         return
     if not isinstance(given, dict):
         return
-    shown = {name: value for name, value in given.items() if not _SECRET.search(name)}
+    shown = {name: value for name, value in given.items() if not SECRET.search(name)}
     if len(shown) == len(given):
         return
     os.environ[PROPERTIES_VARIABLE] = json.dumps(shown)

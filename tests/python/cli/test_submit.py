@@ -227,6 +227,42 @@ def test_secrets_are_not_shown():
     assert "abfs://container@account.dfs.core.windows.net/x" in shown
 
 
+@pytest.mark.parametrize(
+    "words, shown",
+    [
+        (
+            ["--conf", 'spark.executorEnv.TFOS_HADOOP_PROPERTIES={"fs.s3a.secret.key": "K"}'],
+            "--conf spark.executorEnv.TFOS_HADOOP_PROPERTIES=REDACTED",
+        ),
+        (
+            ["--conf", "spark.executorEnv.X={'a': 'K=1', 'b.token': 'K'}"],
+            "--conf spark.executorEnv.X=REDACTED",
+        ),
+        (
+            ["--conf", "spark.hadoop.fs.s3a.encryption.key=K"],
+            "--conf spark.hadoop.fs.s3a.encryption.key=REDACTED",
+        ),
+        (
+            ["--conf", "spark.hadoop.fs.azure.sas.rows.logs.blob.core.windows.net=K"],
+            "--conf spark.hadoop.fs.azure.sas.rows.logs.blob.core.windows.net=REDACTED",
+        ),
+        (["--token=K=K", "5"], "--token=REDACTED 5"),
+        (["X-Auth-Token: K", "5"], "X-Auth-Token:REDACTED 5"),
+        (["https://me:K@K@host/x", "5"], "https://me:REDACTED@host/x 5"),
+        (["hdfs://nn:8020/tokens/p.py", "a=5"], "hdfs://nn:8020/tokens/p.py a=5"),
+    ],
+)
+def test_nothing_of_a_value_with_a_secret_in_it_is_shown(words, shown):
+    assert submit.redacted(words) == shown
+
+
+def test_a_secret_in_a_file_of_properties_is_not_shown(capsys, here):
+    pathlib.Path("mine.conf").write_text("spark.hadoop.fs.s3a.secret.key SECRET\n")
+    assert submit.main(["--properties-file", "mine.conf", "--dry-run", "p.py"]) == 0
+    shown = capsys.readouterr()
+    assert "mine.conf" in shown.out and "SECRET" not in shown.out + shown.err
+
+
 def test_keys_that_programs_read_are_no_misspelt_settings():
     submit.check_settings({"spark.tfos.parameterServers": "1", "spark.tensorflow.num.ps": "1"})
 
