@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import posixpath
 from collections.abc import Iterator
 from typing import IO, NamedTuple, Protocol
 
@@ -69,6 +70,15 @@ class FileAccess(Protocol):
 def has_wildcard(path: str) -> bool:
     """Whether a path is a pattern."""
     return glob.has_magic(path)
+
+
+def parent_of(path: str) -> str:
+    """The directory above a path in the form that :func:`access_for` returns; a root is its own."""
+    scheme, is_uri, rest = path.partition("://")
+    if not is_uri:
+        return os.path.dirname(path)
+    authority, _, below = rest.partition("/")
+    return f"{scheme}://{authority}/{posixpath.dirname(below)}"
 
 
 def is_hidden(name: str) -> bool:

@@ -13,12 +13,14 @@ import itertools
 import json
 import os
 import sys
+import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
+from tfos.files.interface import parent_of
 from tfos.records import files as record_files
 from tfos.records import listing
 
@@ -93,9 +95,9 @@ def check_output(target: str, sources: Sequence[str], overwrite: bool) -> str:
         raise BadInputError(f"{target} is read and written; give it another name")
     found = access.status(path)
     if found is None:
-        above = access.status(os.path.dirname(path))
+        above = access.status(parent_of(path))
         if above is None or not above.is_directory:
-            raise BadInputError(f"{target}: there is no directory {os.path.dirname(path)}")
+            raise BadInputError(f"{target}: there is no directory {parent_of(path)}")
     elif found.is_directory:
         raise BadInputError(f"{target} is a directory; name a file in it")
     elif not overwrite:
@@ -108,8 +110,9 @@ def replacing(target: str) -> Iterator[str]:
     """A name for a new file, beside ``target``, that takes its place when the block is left without
     an error; otherwise it is deleted."""
     access, path = access_for(target)
-    directory, name = os.path.split(path)
-    temporary = os.path.join(directory, f".{name}.{os.getpid()}.tmp")
+    # No process's number: on shared storage two hosts may have the same one.
+    name = f".{os.path.basename(path)}.{uuid.uuid4().hex}.tmp"
+    temporary = os.path.join(parent_of(path), name)
     try:
         yield temporary
         access.rename(temporary, path)

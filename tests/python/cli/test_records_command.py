@@ -4,12 +4,13 @@ import io
 import json
 import os
 import subprocess
+import uuid
 
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from support.files.remote_files import read_bytes, write_bytes
+from support.files.remote_files import names_in, read_bytes, write_bytes
 from tfos import records
 from tfos.base import executable
 from tfos.cli import records as records_command
@@ -318,6 +319,34 @@ def test_a_damaged_page_is_told_with_its_file(capsys, tmp_path):
     (tmp_path / "f.parquet").write_bytes(content)
     code, error = converted(capsys, tmp_path, ["f.parquet"])
     assert code == 1 and f"{tmp_path}/f.parquet can't be read as parquet: " in error
+
+
+@pytest.mark.parametrize("authority", [True, False], ids=["authority", "default"])
+def test_a_file_in_the_root_of_a_file_system(capsys, hadoop, empty_directory, table, authority):
+    source = f"{empty_directory('hdfs')}/a.tfrecord"
+    records.write(source, [table])
+    target = f"{hadoop.hdfs if authority else 'hdfs://'}/{uuid.uuid4().hex}.parquet"
+    access, path = access_for(target)
+    before = names_in(f"{hadoop.hdfs}/")
+    try:
+        assert run(capsys, "convert", source, "--output", target)[:2] == (
+            0,
+            [{"file": target, "rows": 20}],
+        )
+        assert parquet.read_table(io.BytesIO(read_bytes(target))).num_rows == 20
+        assert names_in(f"{hadoop.hdfs}/") == sorted([*before, os.path.basename(path)])
+    finally:
+        access.delete(path)
+
+
+def test_two_processes_of_one_number_write_files_of_their_own(root):
+    target = f"{root}/t.parquet"
+    with conversion.replacing(target) as one:
+        write_bytes(one, b"one")
+        with conversion.replacing(target) as other:
+            write_bytes(other, b"other")
+        assert read_bytes(one) == b"one" and read_bytes(target) == b"other"
+    assert names_in(root) == ["t.parquet"] and read_bytes(target) == b"one"
 
 
 def test_convert_replaces_a_file_only_when_it_is_told(capsys, files, table):

@@ -18,7 +18,7 @@ from tfos import records
 from tfos.errors import BadInputError
 from tfos.files import hadoop_client
 from tfos.files.access import access_for, native_path
-from tfos.files.interface import FileStatus, walk
+from tfos.files.interface import FileStatus, parent_of, walk
 
 #: More than Hadoop gives at once when it lists (dfs.ls.limit).
 MANY_FILES = 1_100
@@ -303,3 +303,20 @@ def test_schemes(monkeypatch):
     monkeypatch.setenv(hadoop_client.SCHEMES_VARIABLE, "gs://, s3a")
     assert hadoop_client.schemes() == ["hdfs", "viewfs", "gs", "s3a"]
     assert access_for("gs://bucket/x")[1] == "gs://bucket/x"
+
+
+@pytest.mark.parametrize(
+    "path, parent",
+    [
+        ("/a/b", "/a"),
+        ("/a", "/"),
+        ("/", "/"),
+        ("hdfs:///a", "hdfs:///"),
+        ("hdfs:///a/b", "hdfs:///a"),
+        ("hdfs://h:1/a", "hdfs://h:1/"),
+        ("viewfs://c/a/b/c", "viewfs://c/a/b"),
+        ("hdfs:///", "hdfs:///"),
+    ],
+)
+def test_the_directory_above_a_path(path, parent):
+    assert parent_of(path) == parent

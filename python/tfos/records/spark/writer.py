@@ -28,7 +28,7 @@ from tfos.base.choices import check_choice
 from tfos.errors import BadInputError
 from tfos.files import hadoop_settings
 from tfos.files.access import access_for
-from tfos.files.interface import FileAccess
+from tfos.files.interface import FileAccess, parent_of
 from tfos.records import files as record_files
 from tfos.records import listing
 from tfos.records.listing import INDEX_SUFFIX
@@ -144,20 +144,20 @@ class Output:
             for temporary, final in (pair for task in written for pair in task.files):
                 target = posixpath.join(directory, final)
                 if "/" in final:
-                    access.mkdirs(posixpath.dirname(target))
+                    access.mkdirs(parent_of(target))
                 # First, as a rename whose answer got lost has happened.
                 moved.append(target)
                 access.rename(posixpath.join(self.temporary, temporary), target)
         except BaseException:
             for path in moved:
                 access.delete(path)
-                _delete_empty(access, posixpath.dirname(path), directory)
+                _delete_empty(access, parent_of(path), directory)
             if was_complete:
                 access.create(success).close()
             raise
         for old in replaced:
             access.delete(old)
-        for old in sorted({posixpath.dirname(old) for old in replaced} - {directory}, reverse=True):
+        for old in sorted({parent_of(old) for old in replaced} - {directory}, reverse=True):
             _delete_empty(access, old, directory)
         self.abort()
         access.create(success).close()
@@ -344,4 +344,4 @@ def _delete_empty(access: FileAccess, path: str, top: str) -> None:
         access.delete_if_empty(path)
         if access.status(path) is not None:
             return
-        path = posixpath.dirname(path)
+        path = parent_of(path)

@@ -6,12 +6,14 @@ import datetime
 import decimal
 import os
 import random
+import uuid
 
 import cloudpickle
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as sql
 
+from support.files.remote_files import names_in, write_bytes
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
 from tfos.records import listing
@@ -40,6 +42,21 @@ def test_a_commit_that_fails_keeps_the_old_files(tmp_path):
         output.commit([writer.Written([("gone", "part-a")], 1)], overwrite=True)
     output.abort()
     assert os.listdir(tmp_path) == ["old"]
+
+
+def test_a_commit_in_the_root_of_a_file_system(hadoop):
+    access, root = access_for("hdfs:///")
+    output = writer.Output(root, uuid.uuid4().hex)
+    access.mkdirs(output.temporary)
+    name = f"part-{output.job}"
+    write_bytes(f"{output.temporary}/a", b"new")
+    try:
+        # The second file is missing, so the first one is taken back.
+        with pytest.raises(FileNotFoundError):
+            output.commit([writer.Written([("a", name), ("gone", "b")], 1)], overwrite=False)
+    finally:
+        output.abort()
+    assert name not in names_in(root)
 
 
 def test_parts_are_put_together_in_order():
