@@ -8,6 +8,10 @@ set -eu
 component=$(dirname "$(readlink -f "$0")")
 . "$component/conf/functions.sh"
 
+case $LOCAL_DIR in
+/*) ;;
+*) LOCAL_DIR=$PWD/$LOCAL_DIR ;; # In file://mnist/mnist.zip, mnist would be a host.
+esac
 zip=file://$LOCAL_DIR/mnist.zip
 if [ ! -e "$LOCAL_DIR/mnist.zip" ]; then
   zip=$HDFS_ZIP

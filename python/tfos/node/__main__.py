@@ -115,6 +115,9 @@ def _prepare(bootstrap: dict[str, Any]) -> dict[str, Any]:
         os.environ.update(gpu.environment(bootstrap["gpus"], bootstrap["gpu_fraction"]))
     elif bootstrap["job_name"] in SERVICE_JOBS:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    else:
+        # Other nodes may lease those of the host. What the executor's environment says stays.
+        os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
     return {"port_socket": socket.socket(fileno=bootstrap["port_fd"])}
 
 

@@ -82,6 +82,19 @@ def test_an_installation_over_another_keeps_the_settings(component, tmp_path):
     assert (copy / "prepare_mnist.sh").exists()
 
 
+def test_a_relative_directory_of_this_host_is_below_the_working_directory(run, tmp_path):
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / "mnist" / "mnist.zip").touch()
+    shown = run(
+        "prepare_mnist.sh",
+        LOCAL_DIR="mnist",
+        HADOOP_CONF_DIR=str(tmp_path),
+        SUBMIT_OPTIONS="--dry-run",
+    )
+    zips = re.findall(r"--mnist (\S+)", shown)
+    assert zips == [f"file://{tmp_path}/mnist/mnist.zip"] * 2, "for CSV and for TFRecords"
+
+
 def test_a_python_that_lacks_something_is_refused(tmp_path):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "empty"], check=True)
     done = subprocess.run(
