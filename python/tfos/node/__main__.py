@@ -109,6 +109,12 @@ def _prepare(bootstrap: dict[str, Any]) -> dict[str, Any]:
         )
     else:
         os.environ.pop("TF_CONFIG", None)
+    _show_gpus(bootstrap)
+    return {"port_socket": socket.socket(fileno=bootstrap["port_fd"])}
+
+
+def _show_gpus(bootstrap: dict[str, Any]) -> None:
+    """Lets this process see the node's GPUs, and no others."""
     if bootstrap["gpus"]:
         if bootstrap["gpu_fraction"]:
             os.environ.pop("XLA_CLIENT_MEM_FRACTION", None)
@@ -118,7 +124,6 @@ def _prepare(bootstrap: dict[str, Any]) -> dict[str, Any]:
     else:
         # Other nodes may lease those of the host. What the executor's environment says stays.
         os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-    return {"port_socket": socket.socket(fileno=bootstrap["port_fd"])}
 
 
 def _say_with_whom_it_trains(link: AgentLink, feed: FeedSource | None) -> None:

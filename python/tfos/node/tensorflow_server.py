@@ -24,10 +24,10 @@ def start(node: NodeContext, gpus: int | None = None, gpu_fraction: float = 0.0)
     """
     import tensorflow as tf
 
-    _limit_gpus(tf, node, gpus)
+    config = tf.compat.v1.ConfigProto()
+    _limit_gpus(tf, node, gpus, config)
     cluster = tf.train.ClusterSpec(node.cluster_spec)
     share_port(node)
-    config = tf.compat.v1.ConfigProto()
     if fraction := node.gpu_fraction or gpu_fraction:
         config.gpu_options.per_process_gpu_memory_fraction = fraction
     server = tf.distribute.Server(
@@ -37,8 +37,9 @@ def start(node: NodeContext, gpus: int | None = None, gpu_fraction: float = 0.0)
     return cluster, server
 
 
-def _limit_gpus(tf: Any, node: NodeContext, wanted: int | None) -> None:
-    """Hides from TensorFlow what the server is not to use. Before TensorFlow uses any GPU."""
+def _limit_gpus(tf: Any, node: NodeContext, wanted: int | None, config: Any) -> None:
+    """Hides from TensorFlow, and in ``config`` from the server, what it is not to use. Before
+    TensorFlow uses any GPU."""
     if node.job_name == "ps":
         wanted = 0
     if wanted is None:
@@ -52,3 +53,5 @@ def _limit_gpus(tf: Any, node: NodeContext, wanted: int | None) -> None:
             f"with TFCluster.run)"
         )
     tf.config.set_visible_devices(visible[:wanted], "GPU")
+    # The server makes its own devices, of which only its configuration tells.
+    config.device_count["GPU"] = wanted

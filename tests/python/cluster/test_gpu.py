@@ -15,6 +15,7 @@ from support.waiting import BOUND_SECONDS, wait_for
 from tensorflowonspark import gpu_info
 from tfos.base import gpu
 from tfos.errors import BadInputError, TfosError
+from tfos.node import __main__ as node_process
 
 
 def make_command(tmp_path, *lines, code=0):
@@ -175,6 +176,19 @@ def test_torch_takes_its_share_of_each_gpu_that_it_sees():
     )
     gpu.cap_torch(types.SimpleNamespace(cuda=cuda), 0.3)
     assert shares == {0: 0.3, 1: 0.3}
+
+
+@pytest.mark.parametrize(
+    ("job", "of_the_executor", "visible"),
+    [("worker", None, ""), ("worker", "3", "3"), ("chief", "", ""), ("evaluator", "3", "")],
+)
+def test_a_node_without_gpus_sees_none_of_its_host(monkeypatch, job, of_the_executor, visible):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # So that it is as it was in the end.
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    if of_the_executor is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", of_the_executor)
+    node_process._show_gpus({"gpus": [], "gpu_fraction": 0.0, "job_name": job})
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
 
 
 @pytest.mark.parametrize(

@@ -80,14 +80,14 @@ def gpus_of_nodes(spark, directory, args, **sizes):
 def test_a_node_gets_a_gpu_where_there_are_some(spark, tmp_path, gpus_of_executors):
     gpus_of_executors(0)
     without = gpus_of_nodes(spark, tmp_path / "without", [])
-    assert without == {"worker-0": [[], None], "worker-1": [[], None]}
+    assert without == {"worker-0": [[], ""], "worker-1": [[], ""]}
     gpus_of_executors(3)
     workers = gpus_of_nodes(spark, tmp_path / "workers", [])
     assert sorted(workers.values()) == [[["0"], "0"], [["1"], "1"]]
     with_server = gpus_of_nodes(spark, tmp_path / "server", [], num_ps=1)
     assert with_server == {"ps-0": [[], ""], "worker-0": [["0"], "0"]}
     none = gpus_of_nodes(spark, tmp_path / "none", types.SimpleNamespace(num_gpus=0))
-    assert [gpus for gpus, _ in none.values()] == [[], []]
+    assert none == without, "hidden, as others may lease them"
 
 
 def smi(tmp_path, gpus, busy):
@@ -144,16 +144,21 @@ def server(monkeypatch):
             gpu_fraction=node_fraction,
         )
         tensorflow_server.start(node, gpus=wanted, **options)
-        return seen.get("visible"), seen["config"].gpu_options.per_process_gpu_memory_fraction
+        config = seen["config"]
+        return (
+            seen.get("visible"),
+            dict(config.device_count),
+            config.gpu_options.per_process_gpu_memory_fraction,
+        )
 
     return start
 
 
 def test_the_server_uses_so_many_gpus(server):
-    assert server(3, 2) == (["GPU:0", "GPU:1"], 0)
-    assert server(3, 0) == ([], 0) and server(3, 1, job="ps") == ([], 0)
-    assert server(0, 1) == ([], 0), "as on hosts without any"
-    assert server(2, None) == (None, 0)
+    assert server(3, 2) == (["GPU:0", "GPU:1"], {"GPU": 2}, 0)
+    assert server(3, 0) == server(3, 1, job="ps") == ([], {"GPU": 0}, 0)
+    assert server(0, 1) == ([], {"GPU": 1}, 0), "as on hosts without any"
+    assert server(2, None) == (None, {}, 0)
     with pytest.raises(
         BadInputError, match=r"worker:0 has 1 GPU\(s\), and its server was to use 2"
     ):
