@@ -409,13 +409,15 @@ class NodeContext:
         """A callback of Keras 3 or legacy Keras that writes into TensorBoard what this node does:
         rows and steps a second, which side waits, and the share of the all-reduce. Use it on all
         nodes: each writes into a folder of its own below ``directory`` (by default ``log_dir``),
-        as ``worker_1`` beside the ``train`` of Keras's own callback. See docs/metrics.md."""
+        as ``worker_1`` beside the ``train`` of Keras's own callback. As there, a path without a
+        scheme is of the node's host. See docs/metrics.md."""
         from tfos.keras.summaries import Summaries
 
         above = self.log_dir if directory is None else directory
         if above is None:
             raise BadInputError("summaries() needs a directory, or a cluster with log_dir=...")
-        own = f"{self.absolute_path(above).rstrip('/')}/{self.job_name}_{self.task_index}"
+        # As TensorFlow, Keras's callback and TensorBoard read it: not on Spark's file system.
+        own = os.path.join(above, f"{self.job_name}_{self.task_index}")
         of_feed = dict if self._feed_source is None else self._feed_source.counters
         return Summaries(own, lambda: of_feed() | collectives.counters(), every_seconds)
 

@@ -10,6 +10,7 @@ import pathlib
 import subprocess
 import sys
 import urllib.error
+import uuid
 import zipfile
 
 import pytest
@@ -17,6 +18,7 @@ import tensorflow as tf
 
 import tfos
 from support.coordinator_port import page_of
+from support.programs import keras
 from support.waiting import wait_for
 from tfos.base import executable, import_hook
 from tfos.files import hadoop_settings
@@ -92,6 +94,26 @@ def runs_shown_by(url):
             return json.loads(page_of(url, "/data/runs"))
 
     return wait_for(runs, f"a run at {url}")
+
+
+@pytest.mark.parametrize("is_absolute", [True, False], ids=["absolute", "relative"])
+def test_summaries_lie_where_tensorboard_looks_whatever_the_default_file_system(
+    spark, hadoop, tmp_path, is_absolute
+):
+    logs = str(tmp_path / "logs") if is_absolute else f"logs-{uuid.uuid4().hex}"
+    rows = spark.range(320).selectExpr("array(id / 320, 1.0D) AS x", "id / 320 AS y").coalesce(1)
+    configuration = spark.sparkContext._jsc.hadoopConfiguration()
+    before = configuration.get("fs.defaultFS")
+    configuration.set("fs.defaultFS", hadoop.hdfs)
+    try:
+        with tfos.run(
+            spark, keras.with_summaries, nodes=1, tensorboard=True, log_dir=logs
+        ) as cluster:
+            cluster.train(rows, epochs=3)
+            url = cluster.tensorboard_url()
+            wait_for(lambda: runs_shown_by(url) == ["train", "worker_0"], "the runs of both")
+    finally:
+        configuration.set("fs.defaultFS", before)
 
 
 def test_tfos_tensorboard_shows_what_is_on_hdfs(directory):
