@@ -47,7 +47,7 @@ def main():
     spark_session.add_master_argument(parser)
     digits.add_mnist_argument(parser)
     parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
+    spark_session.add_directory_argument(parser)
     parser.add_argument("--min-accuracy", type=float, default=0.88)
     options = parser.parse_args()
 
@@ -74,6 +74,7 @@ def main():
     import numpy as np
 
     import keras
+    from tfos import tensorflow  # noqa: F401  (hdfs:// in the driver; nodes have it)
 
     model = keras.models.load_model(model_path)
     pixels, labels = map(np.asarray, zip(*test))

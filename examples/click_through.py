@@ -126,7 +126,7 @@ def main():
     spark_session.add_master_argument(parser)
     parser.add_argument("--rows", type=int, default=60000)
     parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
+    spark_session.add_directory_argument(parser)
     parser.add_argument("--min-area", type=float, default=0.75, help="below the ROC curve")
     options = parser.parse_args()
     directory = options.directory or tempfile.mkdtemp(prefix="tfos-click-through-")

@@ -53,7 +53,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     spark_session.add_master_argument(parser)
     parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
+    spark_session.add_directory_argument(parser)
     options = parser.parse_args()
     directory = options.directory or tempfile.mkdtemp(prefix="tfos-dataset-")
     arguments = {"epochs": options.epochs, "model": f"{directory}/model"}

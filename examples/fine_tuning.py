@@ -131,12 +131,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     spark_session.add_master_argument(parser)
     digits.add_mnist_argument(parser)
-    parser.add_argument("--weights", metavar="FILE", help="of the base (default: trained here)")
+    parser.add_argument(
+        "--weights",
+        type=spark_session.full_path,
+        metavar="FILE",
+        help="of the base (default: trained here)",
+    )
     parser.add_argument("--images", type=int, default=12, help="of each new class")
     parser.add_argument("--base-epochs", type=int, default=10)
     parser.add_argument("--head-epochs", type=int, default=12)
     parser.add_argument("--top-epochs", type=int, default=4)
-    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
+    spark_session.add_directory_argument(parser)
     args = parser.parse_args()
     args.directory = args.directory or tempfile.mkdtemp(prefix="tfos-fine-tuning-")
     args.model = os.path.join(args.directory, "tuned.keras")

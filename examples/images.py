@@ -126,7 +126,7 @@ def read(spark, directory):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     spark_session.add_master_argument(parser)
-    parser.add_argument("--directory", help="of the files (default: a temporary one)")
+    spark_session.add_directory_argument(parser)
     parser.add_argument("--pieces", type=int, default=200, help="to cut out of each photograph")
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--learning-rate", type=float, default=0.01)

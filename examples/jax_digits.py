@@ -42,7 +42,8 @@ def train(ctx):
     if ctx.is_chief:
         # Else Keras would wait for the other nodes while it saves.
         keras.distribution.set_distribution(None)
-        os.makedirs(os.path.dirname(ctx.args["model"]), exist_ok=True)
+        if ":/" not in ctx.args["model"]:
+            os.makedirs(os.path.dirname(ctx.args["model"]), exist_ok=True)
         model.save(ctx.args["model"])
 
 
@@ -50,7 +51,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     spark_session.add_master_argument(parser)
     parser.add_argument("--epochs", type=int, default=12)
-    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
+    spark_session.add_directory_argument(parser)
     options = parser.parse_args()
     directory = options.directory or tempfile.mkdtemp(prefix="tfos-jax-digits-")
     arguments = {"epochs": options.epochs, "model": f"{directory}/model.keras"}

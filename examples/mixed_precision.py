@@ -86,7 +86,7 @@ def main():
     )
     parser.add_argument("--policy", choices=POLICIES, help="default: by the device")
     parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
+    spark_session.add_directory_argument(parser)
     parser.add_argument("--min-accuracy", type=float, default=0.9)
     args = parser.parse_args()
     args.directory = args.directory or tempfile.mkdtemp(prefix="tfos-mixed-precision-")

@@ -46,7 +46,7 @@ def main():
     digits.add_mnist_argument(parser)
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--nodes", type=int, default=2)
-    parser.add_argument("--directory")
+    spark_session.add_directory_argument(parser)
     parser.add_argument("--min-accuracy", type=float, default=0.9)
     args = parser.parse_args()
     train_rows, test_rows = digits.load(args.mnist)

@@ -170,7 +170,10 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     spark_session.add_master_argument(parser)
     parser.add_argument(
-        "--directory", required=True, help="for all of it, such as hdfs://.../mnist"
+        "--directory",
+        type=spark_session.full_path,
+        required=True,
+        help="for all of it, such as hdfs://.../mnist",
     )
     digits.add_mnist_argument(parser)
     parser.add_argument("--nodes", type=int, default=2)

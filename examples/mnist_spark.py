@@ -91,7 +91,11 @@ def parse_arguments():
     parser.add_argument("--batch-size", type=int, default=64, help="of each node (default 64)")
     parser.add_argument("--learning-rate", type=float, default=0.003)
     parser.add_argument("--partitions", type=int, default=8, help="of the RDD (default 8)")
-    parser.add_argument("--export-dir", help="for the model (default: in a temporary directory)")
+    parser.add_argument(
+        "--export-dir",
+        type=spark_session.full_path,
+        help="for the model (default: in a temporary directory)",
+    )
     parser.add_argument("--lines", type=int, default=10, help="predictions to print (default 10)")
     parser.add_argument("--min-accuracy", type=float, default=0.95, help="fail below it")
     args = parser.parse_args()

@@ -82,7 +82,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--instances", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
+    spark_session.add_directory_argument(parser)
     args = parser.parse_args()
     args.directory = args.directory or tempfile.mkdtemp(prefix="tfos-optuna-search-")
     args.train_rows, args.test_rows = digits.load()

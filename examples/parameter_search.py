@@ -53,7 +53,7 @@ def main():
     parser.add_argument("--rates", type=float, nargs="+", default=[0.00001, 0.0003, 0.003, 1.0])
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--instances", type=int, default=2)
-    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
+    spark_session.add_directory_argument(parser)
     args = parser.parse_args()
     args.directory = args.directory or tempfile.mkdtemp(prefix="tfos-parameter-search-")
     args.train_rows, args.test_rows = digits.load()

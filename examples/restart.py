@@ -47,9 +47,7 @@ def train(ctx):
         """Ends one node as a lack of memory or a lost host would, in the first cluster alone."""
 
         def on_epoch_begin(self, epoch, logs=None):
-            marker = os.path.join(args.directory, "accident")
-            if epoch + 1 == args.kill_in and not ctx.is_chief and not os.path.exists(marker):
-                open(marker, "x").close()
+            if epoch + 1 == args.kill_in and args.is_first and not ctx.is_chief:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     class Report(keras.callbacks.Callback):
@@ -81,6 +79,7 @@ def run(spark, args, rows):
     for clusters in range(1, MOST_RESTARTS + 2):
         kept = tfos.last_checkpoint(args.checkpoints)
         done = kept.epoch if kept else 0
+        args.is_first = clusters == 1
         print(f"Cluster {clusters}: {done} of {args.epochs} epochs are done", flush=True)
         try:
             with tfos.run(spark, train, nodes=2, args=args, resume=args.checkpoints) as cluster:
@@ -99,7 +98,7 @@ def main():
     digits.add_mnist_argument(parser)
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--learning-rate", type=float, default=0.003)
-    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
+    spark_session.add_directory_argument(parser)
     parser.add_argument("--kill-in", type=int, default=4, help="epoch; 0: no accident (default 4)")
     parser.add_argument("--min-accuracy", type=float, default=0.9)
     args = parser.parse_args()
@@ -120,6 +119,7 @@ def main():
     import numpy as np
 
     import keras
+    from tfos import tensorflow  # noqa: F401  (hdfs:// in the driver; nodes have it)
 
     pixels, labels = (np.array(column) for column in zip(*test_rows, strict=True))
     model = keras.saving.load_model(args.model)

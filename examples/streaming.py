@@ -126,7 +126,7 @@ def main():
     spark_session.add_master_argument(parser)
     parser.add_argument("--source", choices=SOURCES, default="structured")
     parser.add_argument("--steps", type=int, default=60, help="of each node")
-    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
+    spark_session.add_directory_argument(parser)
     options = parser.parse_args()
 
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="streaming-"))

@@ -112,7 +112,7 @@ def main():
     spark_session.add_master_argument(parser)
     parser.add_argument("--lines", type=int, default=2000, help="of each kind, to train with")
     parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
+    spark_session.add_directory_argument(parser)
     parser.add_argument("--min-accuracy", type=float, default=0.85)
     options = parser.parse_args()
 

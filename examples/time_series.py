@@ -77,7 +77,7 @@ def main():
     spark_session.add_master_argument(parser)
     parser.add_argument("--days", type=int, default=60)
     parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
+    spark_session.add_directory_argument(parser)
     options = parser.parse_args()
     directory = options.directory or tempfile.mkdtemp(prefix="tfos-time-series-")
 

@@ -78,7 +78,7 @@ def main():
     spark_session.add_master_argument(parser)
     digits.add_mnist_argument(parser)
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
+    spark_session.add_directory_argument(parser)
     args = parser.parse_args()
     args.directory = args.directory or tempfile.mkdtemp(prefix="tfos-between-graph-")
 

@@ -81,6 +81,8 @@ def accuracy(export_dir, rows):
     """Returns the share of rows that the exported model recognises."""
     import tensorflow as tf
 
+    from tfos import tensorflow  # noqa: F401  (hdfs:// in the driver; nodes have it)
+
     pixels, labels = zip(*rows, strict=True)
     predict = tf.saved_model.load(export_dir).signatures["serving_default"]
     (input_name,) = predict.structured_input_signature[1]
@@ -97,7 +99,7 @@ def main():
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--learning-rate", type=float, default=0.002)
     parser.add_argument("--files", type=int, default=6)
-    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
+    spark_session.add_directory_argument(parser)
     parser.add_argument("--min-accuracy", type=float, default=0.9)
     args = parser.parse_args()
 

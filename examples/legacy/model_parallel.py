@@ -100,10 +100,10 @@ def main():
     spark_session.add_master_argument(parser)
     digits.add_mnist_argument(parser)
     parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--directory", help="that all hosts reach; default: a temporary one")
+    spark_session.add_directory_argument(parser)
     args = parser.parse_args()
     directory = args.directory or tempfile.mkdtemp(prefix="tfos-model-parallel-")
-    args.checkpoint = str(pathlib.Path(directory, "model"))
+    args.checkpoint = f"{directory}/model"
 
     args.train, args.test = digits.load(args.mnist)
     args.pixels = len(args.train[0][0])

@@ -19,6 +19,19 @@ def add_master_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_directory_argument(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--directory``, for what a program keeps."""
+    parser.add_argument(
+        "--directory", type=full_path, help="that all hosts reach; default: a temporary one"
+    )
+
+
+def full_path(path: str) -> str:
+    """A path of the command line as nodes are to be told it: they have working directories of
+    their own. A URI stays as it is."""
+    return path if ":/" in path else os.path.abspath(path)
+
+
 def submitted(key: str, default: Any) -> Any:
     """What spark-submit was told by --conf or an option of its own, else ``default``."""
     if not _under_spark_submit():

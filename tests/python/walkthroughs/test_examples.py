@@ -91,13 +91,15 @@ def three_executors(spark_on):
 
 @pytest.mark.long
 @pytest.mark.parametrize("run", RUNS, ids=" ".join)
-def test_example(run, three_executors, run_program, capsys, tmp_path, leftovers):
+def test_example(run, three_executors, run_program, capsys, tmp_path, monkeypatch, leftovers):
     name, *arguments = run
     # From an empty folder: it needs nothing that lies beside it.
     (tmp_path / "alone").mkdir()
     program = pathlib.Path(shutil.copy(EXAMPLES / name, tmp_path / "alone"))
     # images.py would look for images there.
-    here = [] if name in {"images.py", *WITHOUT_MODEL} else ["--directory", tmp_path]
+    # A relative one, which nodes in other working directories must find, too.
+    here = [] if name in {"images.py", *WITHOUT_MODEL} else ["--directory", "kept"]
+    monkeypatch.chdir(tmp_path)
     run_program(program, *arguments, *here)
     printed = capsys.readouterr().out
     assert_as_shown(name, printed)
@@ -105,7 +107,7 @@ def test_example(run, three_executors, run_program, capsys, tmp_path, leftovers)
         return
     kept = kept_by(printed)
     if here:
-        assert pathlib.Path(kept).is_relative_to(tmp_path)
+        assert pathlib.Path(kept).is_relative_to(tmp_path / "kept")
     else:
         shutil.rmtree(os.path.dirname(kept))
 
@@ -181,6 +183,26 @@ def test_the_example_on_hdfs_leaves_all_of_it_there(hdfs, hadoop, leftovers):
             with access.open(posixpath.join(directory, name)) as file:
                 rows[posixpath.dirname(name)] += len(file.readlines())
     assert rows["tensorflow/predictions"] == rows["spark/predictions"] == rows["csv/test"] > 0
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "run",
+    [
+        ("restart.py", "--epochs", "5", "--kill-in", "3", "--min-accuracy", "0.8"),
+        ("asynchronous.py", "--epochs", "6", "--min-accuracy", "0.8"),
+        ("legacy/model_parallel.py", "--steps", "300"),
+    ],
+    ids=lambda run: run[0],
+)
+def test_an_example_keeps_its_model_on_hdfs(run, hdfs, hadoop, leftovers):
+    name, *arguments = run
+    directory = f"{hdfs.uri}/{name}"
+    run_example(name, *arguments, "--directory", directory, HADOOP_CONF_DIR=str(hdfs.configuration))
+    access, directory = access_for(directory)
+    sizes = {posixpath.relpath(file.path, directory): file.size for file in walk(access, directory)}
+    assert any(name.startswith("model") and size for name, size in sizes.items()), sizes
 
 
 @pytest.mark.long
