@@ -121,9 +121,15 @@ def _show_gpus(bootstrap: dict[str, Any]) -> None:
         os.environ.update(gpu.environment(bootstrap["gpus"], bootstrap["gpu_fraction"]))
     elif bootstrap["job_name"] in SERVICE_JOBS:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    else:
-        # Other nodes may lease those of the host. What the executor's environment says stays.
-        os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+    elif "CUDA_VISIBLE_DEVICES" not in os.environ:  # What the executor's environment says stays.
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # Other nodes may lease those of the host.
+        if gpu.has_devices():
+            warnings.warn(
+                "this host has GPUs, and the node asked for none: it trains without. gpu_count=1 "
+                "in tfos.run, or spark.tfos.gpu.count, asks for one",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
 def _say_with_whom_it_trains(link: AgentLink, feed: FeedSource | None) -> None:

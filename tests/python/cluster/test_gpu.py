@@ -191,6 +191,18 @@ def test_a_node_without_gpus_sees_none_of_its_host(monkeypatch, job, of_the_exec
     assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
 
 
+def test_a_node_says_that_it_trains_without_the_gpus_of_its_host(monkeypatch, tmp_path):
+    (tmp_path / "nvidiactl").touch()
+    assert not gpu.has_devices(str(tmp_path))
+    (tmp_path / "nvidia0").touch()
+    assert gpu.has_devices(str(tmp_path))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    monkeypatch.setattr(gpu, "has_devices", lambda: True)
+    with pytest.warns(RuntimeWarning, match="asked for none: .* spark.tfos.gpu.count"):
+        node_process._show_gpus({"gpus": [], "gpu_fraction": 0.0, "job_name": "worker"})
+
+
 @pytest.mark.parametrize(
     ("package", "fraction"),
     [
