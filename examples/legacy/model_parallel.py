@@ -77,6 +77,7 @@ def train(args, ctx):
             tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE),
             traced,
         )
+        tf1.gfile.MakeDirs(args.directory)
         # The parameter server writes its variables itself, into a directory that it reaches.
         tf1.train.Saver().save(session, args.checkpoint)
     collective.barrier("the end of training")
@@ -102,8 +103,8 @@ def main():
     parser.add_argument("--steps", type=int, default=1000)
     spark_session.add_directory_argument(parser)
     args = parser.parse_args()
-    directory = args.directory or tempfile.mkdtemp(prefix="tfos-model-parallel-")
-    args.checkpoint = f"{directory}/model"
+    args.directory = args.directory or tempfile.mkdtemp(prefix="tfos-model-parallel-")
+    args.checkpoint = f"{args.directory}/model"
 
     args.train, args.test = digits.load(args.mnist)
     args.pixels = len(args.train[0][0])
