@@ -4,26 +4,12 @@
 
 #include "base/format.h"
 #include "hadoop/files/hadoop_file.h"
+#include "hadoop/files/place.h"
 
 namespace tfos::hadoop {
 namespace {
 
 constexpr std::int64_t kNanosecondsOfMillisecond = 1'000'000;
-
-/// A path of a call and its file system, both in Java.
-struct Place {
-  jobject path = nullptr;
-  jobject system = nullptr;
-};
-
-Result<Place> Find(const Call& call, std::string_view path) {
-  Place place;
-  TFOS_ASSIGN_OR_RETURN(place.path, call.Path(path));
-  auto system = call.FileSystemOf(place.path);
-  if (!system.ok()) return system.status().Annotate(std::string(path));
-  place.system = *system;
-  return place;
-}
 
 /// Where a path of a viewfs is on the file system that is mounted there. Asks that one for the
 /// directory alone: what the path itself names need not be there.
@@ -53,16 +39,18 @@ Result<std::string> NameOf(const Call& call, jobject system) {
   return TextOf(java, text);
 }
 
-/// Calls a method Path -> object of the path's file system.
-Result<jobject> OfPath(const Call& call, jmethodID method, std::string_view path,
-                       std::string_view doing) {
-  TFOS_ASSIGN_OR_RETURN(const Place place, Find(call, path));
-  jobject object = call.java()->CallObjectMethod(place.system, method, place.path);
-  TFOS_RETURN_IF_ERROR(TakeException(call.java(), fmt::format("{} {}", doing, path)));
-  if (object == nullptr) {
-    return Status::FromErrno(EIO, fmt::format("{} {}: Hadoop gave nothing", doing, path));
-  }
-  return object;
+/// A path within its file system, however it is spelled: /a/b for hdfs://namenode//a/b.
+Result<std::string> PathWithin(const Call& call, const Place& place) {
+  JNIEnv* java = call.java();
+  const HadoopMethods& methods = call.methods();
+  constexpr std::string_view kDoing = "make a path absolute";
+  jobject qualified = java->CallObjectMethod(place.system, methods.make_qualified, place.path);
+  TFOS_RETURN_IF_ERROR(TakeException(java, kDoing));
+  jobject uri = java->CallObjectMethod(qualified, methods.path_uri);
+  TFOS_RETURN_IF_ERROR(TakeException(java, kDoing));
+  auto* const text = static_cast<jstring>(java->CallObjectMethod(uri, methods.uri_path));
+  TFOS_RETURN_IF_ERROR(TakeException(java, kDoing));
+  return TextOf(java, text);
 }
 
 FileInfo InfoOf(const Call& call, jobject status) {
@@ -135,6 +123,13 @@ Status HadoopFileSystem::Rename(std::string_view from, std::string_view to) {
     return Status::FromErrno(EXDEV, fmt::format("rename {} to {}: one is on {} and the other on "
                                                 "{}; copy it and delete the old one",
                                                 from, to, source_name, target_name));
+  }
+  TFOS_ASSIGN_OR_RETURN(const std::string source_path, PathWithin(*call, source));
+  TFOS_ASSIGN_OR_RETURN(const std::string target_path, PathWithin(*call, target));
+  if (source_path == target_path) {
+    // FileSystem's own rename would delete the target, which is the source.
+    java->CallObjectMethod(source.system, methods.get_status, source.path);
+    return TakeException(java, fmt::format("rename {} to {}", from, to));
   }
   if (java->IsInstanceOf(source.system, methods.checksum_class) == JNI_TRUE) {
     // Its own would leave the file of checksums behind; FileSystem's, by a deletion and the rename

@@ -82,6 +82,8 @@ Result<std::unique_ptr<const HadoopMethods>> FindMethods(JNIEnv* java) {
                   "(Lorg/apache/hadoop/conf/Configuration;)Lorg/apache/hadoop/fs/FileSystem;");
 
   m->path_parent = find.Method(path, "getParent", "()Lorg/apache/hadoop/fs/Path;");
+  m->path_uri = find.Method(path, "toUri", "()Ljava/net/URI;");
+  m->uri_path = find.Method(find.Class("java/net/URI"), "getPath", "()Ljava/lang/String;");
   m->to_string = find.Method(find.Class("java/lang/Object"), "toString", "()Ljava/lang/String;");
 
   jclass system = m->system_class = find.Class("org/apache/hadoop/fs/FileSystem");
@@ -89,6 +91,8 @@ Result<std::unique_ptr<const HadoopMethods>> FindMethods(JNIEnv* java) {
   m->checksum_class = find.Class("org/apache/hadoop/fs/ChecksumFileSystem");
   m->resolve_path = find.Method(system, "resolvePath",
                                 "(Lorg/apache/hadoop/fs/Path;)Lorg/apache/hadoop/fs/Path;");
+  m->make_qualified = find.Method(system, "makeQualified",
+                                  "(Lorg/apache/hadoop/fs/Path;)Lorg/apache/hadoop/fs/Path;");
   // Protected in Java, too. With the port, whether the path names it or not.
   m->system_uri = find.Method(system, "getCanonicalUri", "()Ljava/net/URI;");
   m->open = find.Method(system, "open",

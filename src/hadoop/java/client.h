@@ -20,11 +20,14 @@ struct HadoopMethods {
   jmethodID new_path;         // Path(String)
   jmethodID path_name;        // String Path.getName()
   jmethodID path_parent;      // Path Path.getParent()
+  jmethodID path_uri;         // URI Path.toUri()
+  jmethodID uri_path;         // String URI.getPath()
   jmethodID get_file_system;  // FileSystem Path.getFileSystem(Configuration)
   jmethodID open, create, append, rename, delete_path, get_status, list_status, make_directories;
-  jmethodID resolve_path;  // Path FileSystem.resolvePath(Path)
-  jmethodID system_uri;    // URI FileSystem.getCanonicalUri()
-  jmethodID to_string;     // String Object.toString()
+  jmethodID resolve_path;    // Path FileSystem.resolvePath(Path)
+  jmethodID make_qualified;  // Path FileSystem.makeQualified(Path)
+  jmethodID system_uri;      // URI FileSystem.getCanonicalUri()
+  jmethodID to_string;       // String Object.toString()
   jmethodID status_length, status_is_directory, status_modified, status_path;
   jmethodID input_read, input_read_at, input_seek, input_close;
   jmethodID output_write, output_flush, output_sync, output_position, output_close;

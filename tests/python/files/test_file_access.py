@@ -66,6 +66,21 @@ def test_files_and_directories(root):
     assert access.list(root) == []
 
 
+# The file system of s3a:// and the one of short reads have FileSystem's own rename.
+@pytest.mark.parametrize("root", ["local", "hdfs", "viewfs", "faulty", "s3a"], indirect=True)
+def test_a_file_stays_that_is_renamed_onto_itself(root):
+    access, root = access_for(root)
+    access.mkdirs(f"{root}/d")
+    write_bytes(f"{root}/d/f", b"kept")
+    for target in (f"{root}/d/f", f"{root}//d/../d/f"):
+        access.rename(f"{root}/d/f", target)
+        assert read_bytes(f"{root}/d/f") == b"kept"
+    access.rename(f"{root}/d", f"{root}/d")
+    assert read_bytes(f"{root}/d/f") == b"kept"
+    with pytest.raises(FileNotFoundError, match="none"):
+        access.rename(f"{root}/none", f"{root}/none")
+
+
 def test_patterns_and_hidden_files(root):
     access, root = access_for(root)
     for name in (
