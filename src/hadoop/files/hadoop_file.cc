@@ -1,6 +1,7 @@
 #include "hadoop/files/hadoop_file.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "base/format.h"
@@ -73,85 +74,51 @@ HadoopWritableFile::HadoopWritableFile(Client& client, const Call& call, jobject
                                        std::string path)
     : client_(client), path_(std::move(path)), stream_(call.java()->NewGlobalRef(stream)) {}
 
-HadoopWritableFile::~HadoopWritableFile() { static_cast<void>(Close()); }
+HadoopWritableFile::~HadoopWritableFile() {
+  if (stream_ != nullptr) static_cast<void>(Close());
+}
 
 Status HadoopWritableFile::Append(std::span<const std::byte> bytes) {
-  const MutexLock lock(mutex_);
-  TFOS_RETURN_IF_ERROR(failure_);
-  if (buffer_.size() + bytes.size() > Jvm::kTransferBytes) {
-    TFOS_RETURN_IF_ERROR(WriteBuffer());
-  }
-  if (bytes.size() >= Jvm::kTransferBytes) return Write(bytes);
-  buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
-  return Status::Ok();
-}
-
-Status HadoopWritableFile::Flush() { return FlushBy(&HadoopMethods::output_flush, "flush"); }
-
-Status HadoopWritableFile::Sync() { return FlushBy(&HadoopMethods::output_sync, "sync"); }
-
-Result<std::uint64_t> HadoopWritableFile::Tell() {
-  const MutexLock lock(mutex_);
-  TFOS_RETURN_IF_ERROR(failure_);
-  TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
-  if (stream_ == nullptr) return Status::FromErrno(EBADF, fmt::format("{} is closed", path_));
-  const jlong position = call->java()->CallLongMethod(stream_, call->methods().output_position);
-  TFOS_RETURN_IF_ERROR(TakeException(call->java(), fmt::format("tell the position in {}", path_)));
-  return static_cast<std::uint64_t>(position) + buffer_.size();
-}
-
-Status HadoopWritableFile::Close() {
-  const MutexLock lock(mutex_);
-  if (stream_ == nullptr) return failure_;
-  auto call = client_.Begin();
-  if (!call.ok()) return call.status();
-  static_cast<void>(WriteBuffer());
-  Status closed = Invoke((*call)->methods().output_close, "close");
-  (*call)->java()->DeleteGlobalRef(std::exchange(stream_, nullptr));
-  return failure_.ok() ? closed : failure_;
-}
-
-Status HadoopWritableFile::FlushBy(jmethodID HadoopMethods::*method, const char* doing) {
-  const MutexLock lock(mutex_);
-  TFOS_RETURN_IF_ERROR(WriteBuffer());
-  TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
-  return Invoke(call->methods().*method, doing);
-}
-
-Status HadoopWritableFile::Invoke(jmethodID method, const char* doing) {
-  if (stream_ == nullptr) return Status::FromErrno(EBADF, fmt::format("{} is closed", path_));
-  TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
-  call->java()->CallVoidMethod(stream_, method);
-  Status status = TakeException(call->java(), fmt::format("{} {}", doing, path_));
-  if (failure_.ok()) failure_ = status;
-  return status;
-}
-
-Status HadoopWritableFile::WriteBuffer() {
-  TFOS_RETURN_IF_ERROR(failure_);
-  if (buffer_.empty()) return Status::Ok();
-  Status status = Write(buffer_);
-  buffer_.clear();
-  return status;
-}
-
-Status HadoopWritableFile::Write(std::span<const std::byte> bytes) {
-  if (stream_ == nullptr) return Status::FromErrno(EBADF, fmt::format("{} is closed", path_));
-  TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
+  TFOS_ASSIGN_OR_RETURN(const auto call, Begin());
   TFOS_ASSIGN_OR_RETURN(jbyteArray const transfer, client_.Transfer(*call));
   JNIEnv* java = call->java();
   while (!bytes.empty()) {
     const auto now = static_cast<jint>(std::min(bytes.size(), Jvm::kTransferBytes));
     java->SetByteArrayRegion(transfer, 0, now, reinterpret_cast<const jbyte*>(bytes.data()));
     java->CallVoidMethod(stream_, call->methods().output_write, transfer, jint{0}, now);
-    Status status = TakeException(java, fmt::format("write {}", path_));
-    if (!status.ok()) {
-      if (failure_.ok()) failure_ = status;
-      return status;
-    }
+    TFOS_RETURN_IF_ERROR(TakeException(java, fmt::format("write {}", path_)));
     bytes = bytes.subspan(static_cast<std::size_t>(now));
   }
   return Status::Ok();
+}
+
+Status HadoopWritableFile::Flush() { return Invoke(&HadoopMethods::output_flush, "flush"); }
+
+Status HadoopWritableFile::Sync() { return Invoke(&HadoopMethods::output_sync, "sync"); }
+
+Result<std::uint64_t> HadoopWritableFile::Tell() {
+  TFOS_ASSIGN_OR_RETURN(const auto call, Begin());
+  const jlong position = call->java()->CallLongMethod(stream_, call->methods().output_position);
+  TFOS_RETURN_IF_ERROR(TakeException(call->java(), fmt::format("tell the position in {}", path_)));
+  return static_cast<std::uint64_t>(position);
+}
+
+Status HadoopWritableFile::Close() {
+  TFOS_ASSIGN_OR_RETURN(const auto call, Begin());
+  Status closed = Invoke(&HadoopMethods::output_close, "close");
+  call->java()->DeleteGlobalRef(std::exchange(stream_, nullptr));
+  return closed;
+}
+
+Result<std::unique_ptr<Call>> HadoopWritableFile::Begin() {
+  if (stream_ == nullptr) return Status::FromErrno(EBADF, fmt::format("{} is closed", path_));
+  return client_.Begin();
+}
+
+Status HadoopWritableFile::Invoke(jmethodID HadoopMethods::*method, const char* doing) {
+  TFOS_ASSIGN_OR_RETURN(const auto call, Begin());
+  call->java()->CallVoidMethod(stream_, call->methods().*method);
+  return TakeException(call->java(), fmt::format("{} {}", doing, path_));
 }
 
 }  // namespace tfos::hadoop

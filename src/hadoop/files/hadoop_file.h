@@ -5,11 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
-#include "base/thread/mutex.h"
 #include "hadoop/files/file_system.h"
 #include "hadoop/files/read_ahead.h"
 #include "hadoop/java/client.h"
@@ -37,12 +36,10 @@ class HadoopSource : public PositionedSource {
   std::uint64_t position_ = 0;  ///< Of the stream.
 };
 
-/// An FSDataOutputStream of Java with a buffer before it, as TensorFlow writes records in pieces of
-/// a few bytes.
+/// An FSDataOutputStream of Java.
 ///
-/// Owner and lifetime: keeps `stream` by a global reference; borrows `client`. Threads: any, one
-/// after the other. Errors: as WritableFile has them. After one of `Append`, `Flush` or `Sync` the
-/// end of the file is lost, and all that follows says the same.
+/// Owner and lifetime: keeps `stream` by a global reference; borrows `client`. Threads and errors:
+/// as WritableFile has them.
 class HadoopWritableFile : public WritableFile {
  public:
   HadoopWritableFile(Client& client, const Call& call, jobject stream, std::string path);
@@ -55,17 +52,13 @@ class HadoopWritableFile : public WritableFile {
   Status Close() override;
 
  private:
-  Status Invoke(jmethodID method, const char* doing) TFOS_REQUIRES(mutex_);
-  Status WriteBuffer() TFOS_REQUIRES(mutex_);
-  Status Write(std::span<const std::byte> bytes) TFOS_REQUIRES(mutex_);
-  Status FlushBy(jmethodID HadoopMethods::*method, const char* doing) TFOS_EXCLUDES(mutex_);
+  /// A call into Java, unless the file is closed.
+  Result<std::unique_ptr<Call>> Begin();
+  Status Invoke(jmethodID HadoopMethods::*method, const char* doing);
 
   Client& client_;
   const std::string path_;
-  Mutex mutex_;
-  jobject stream_ TFOS_GUARDED_BY(mutex_);  ///< Null once closed.
-  std::vector<std::byte> buffer_ TFOS_GUARDED_BY(mutex_);
-  Status failure_ TFOS_GUARDED_BY(mutex_);  ///< The first one.
+  jobject stream_;  ///< Null once closed.
 };
 
 }  // namespace tfos::hadoop

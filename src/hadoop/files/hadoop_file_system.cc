@@ -3,8 +3,10 @@
 #include <cerrno>
 
 #include "base/format.h"
+#include "hadoop/files/buffered_file.h"
 #include "hadoop/files/hadoop_file.h"
 #include "hadoop/files/place.h"
+#include "hadoop/files/read_ahead.h"
 
 namespace tfos::hadoop {
 namespace {
@@ -80,8 +82,8 @@ Result<std::unique_ptr<WritableFile>> HadoopFileSystem::Create(std::string_view 
   TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
   TFOS_ASSIGN_OR_RETURN(jobject const stream,
                         OfPath(*call, call->methods().create, path, "create"));
-  return std::unique_ptr<WritableFile>(
-      std::make_unique<HadoopWritableFile>(client_, *call, stream, std::string(path)));
+  return std::unique_ptr<WritableFile>(std::make_unique<BufferedFile>(
+      std::make_unique<HadoopWritableFile>(client_, *call, stream, std::string(path))));
 }
 
 Result<std::unique_ptr<WritableFile>> HadoopFileSystem::Append(std::string_view path) {
@@ -91,8 +93,8 @@ Result<std::unique_ptr<WritableFile>> HadoopFileSystem::Append(std::string_view 
     if (stream.status().code().value() == ENOENT) return Create(path);
     return std::move(stream).status();
   }
-  return std::unique_ptr<WritableFile>(
-      std::make_unique<HadoopWritableFile>(client_, *call, *stream, std::string(path)));
+  return std::unique_ptr<WritableFile>(std::make_unique<BufferedFile>(
+      std::make_unique<HadoopWritableFile>(client_, *call, *stream, std::string(path))));
 }
 
 Status HadoopFileSystem::Rename(std::string_view from, std::string_view to) {

@@ -1,0 +1,106 @@
+#include "hadoop/files/buffered_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <string>
+#include <string_view>
+
+namespace tfos::hadoop {
+namespace {
+
+/// What a fake file was given and can be told.
+struct Seen {
+  std::string content;
+  int closed = 0;
+  bool broken = false;
+};
+
+class FakeFile : public WritableFile {
+ public:
+  explicit FakeFile(Seen& seen) : seen_(seen) {}
+
+  Status Append(std::span<const std::byte> bytes) override {
+    if (seen_.closed > 0) return Status::FromErrno(EBADF, "the file is closed");
+    TFOS_RETURN_IF_ERROR(Outcome());
+    seen_.content.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return Status::Ok();
+  }
+  Status Flush() override { return Outcome(); }
+  Status Sync() override { return Outcome(); }
+  Result<std::uint64_t> Tell() override { return seen_.content.size(); }
+  Status Close() override {
+    ++seen_.closed;
+    return Outcome();
+  }
+
+ private:
+  /// As where Java takes no further thread, or has no memory for moving data.
+  Status Outcome() const {
+    return seen_.broken ? Status(ErrorKind::kRetryLater, "not now") : Status::Ok();
+  }
+
+  Seen& seen_;
+};
+
+class BufferedFileTest : public ::testing::Test {
+ protected:
+  Status Append(std::string_view text) { return file_.Append(std::as_bytes(std::span(text))); }
+
+  const std::string large_ = std::string(BufferedFile::kBufferBytes, 'x');
+  Seen seen_;
+  BufferedFile file_{std::make_unique<FakeFile>(seen_)};
+};
+
+TEST_F(BufferedFileTest, GathersSmallPieces) {
+  EXPECT_TRUE(Append("a").ok());
+  EXPECT_TRUE(Append("b").ok());
+  EXPECT_EQ(seen_.content, "");
+  EXPECT_EQ(file_.Tell().value(), 2u);
+  EXPECT_TRUE(file_.Flush().ok());
+  EXPECT_EQ(seen_.content, "ab");
+  EXPECT_TRUE(Append(large_).ok());
+  EXPECT_TRUE(Append("c").ok());
+  EXPECT_TRUE(file_.Close().ok());
+  EXPECT_EQ(seen_.content, "ab" + large_ + "c");
+}
+
+TEST_F(BufferedFileTest, AFileWithoutItsEndIsNeverWhole) {
+  EXPECT_TRUE(Append("lost").ok());
+  seen_.broken = true;
+  EXPECT_FALSE(file_.Flush().ok());
+  seen_.broken = false;
+  EXPECT_FALSE(Append("more").ok());
+  EXPECT_FALSE(Append(large_).ok());
+  EXPECT_FALSE(file_.Sync().ok());
+  EXPECT_FALSE(file_.Tell().ok());
+  EXPECT_EQ(file_.Close().message(), "not now");
+  EXPECT_EQ(file_.Close().message(), "not now");
+  EXPECT_EQ(seen_.content, "");
+  EXPECT_EQ(seen_.closed, 1);
+}
+
+TEST_F(BufferedFileTest, ALargePieceThatIsLostIsKnownAtTheEnd) {
+  seen_.broken = true;
+  EXPECT_FALSE(Append(large_).ok());
+  seen_.broken = false;
+  EXPECT_FALSE(file_.Close().ok());
+}
+
+TEST_F(BufferedFileTest, TheEndThatIsWrittenByClosingMayFail) {
+  EXPECT_TRUE(Append("lost").ok());
+  seen_.broken = true;
+  EXPECT_FALSE(file_.Close().ok());
+  EXPECT_EQ(seen_.closed, 1);
+}
+
+TEST_F(BufferedFileTest, NothingGoesToAClosedFile) {
+  EXPECT_TRUE(Append("all").ok());
+  EXPECT_TRUE(file_.Close().ok());
+  EXPECT_EQ(Append("more").code().value(), EBADF);
+  EXPECT_TRUE(file_.Close().ok());
+  EXPECT_EQ(seen_.closed, 1);
+}
+
+}  // namespace
+}  // namespace tfos::hadoop
