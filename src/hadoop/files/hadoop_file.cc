@@ -5,62 +5,97 @@
 #include <utility>
 
 #include "base/format.h"
+#include "hadoop/files/place.h"
 
 namespace tfos::hadoop {
 
-HadoopSource::HadoopSource(Client& client, const Call& call, jobject stream, std::string path)
-    : client_(client), path_(std::move(path)), stream_(call.java()->NewGlobalRef(stream)) {}
+/// One stream of the file, closed by its destructor.
+class HadoopSource::Stream {
+ public:
+  /// No read begins there.
+  static constexpr std::uint64_t kUnknownPosition = ~std::uint64_t{0};
 
-HadoopSource::~HadoopSource() {
-  auto call = client_.Begin();
-  if (!call.ok()) return;  // In a forked child, where the stream is not.
-  JNIEnv* java = (*call)->java();
-  java->CallVoidMethod(stream_, (*call)->methods().input_close);
-  java->ExceptionClear();  // Nothing that was read is less true.
-  java->DeleteGlobalRef(stream_);
+  Stream(Client& client, const Call& call, jobject stream)
+      : java(call.java()->NewGlobalRef(stream)), client_(client) {}
+  ~Stream() {
+    auto call = client_.Begin();
+    if (!call.ok()) return;  // In a forked child, where the stream is not.
+    JNIEnv* env = (*call)->java();
+    env->CallVoidMethod(java, (*call)->methods().input_close);
+    env->ExceptionClear();  // Nothing that was read is less true.
+    env->DeleteGlobalRef(java);
+  }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  const jobject java;
+  std::uint64_t position = 0;  ///< Of the stream, for its one reader.
+
+ private:
+  Client& client_;
+};
+
+HadoopSource::HadoopSource(Client& client, const Call& call, jobject stream, std::string path)
+    : client_(client),
+      path_(std::move(path)),
+      stream_(std::make_shared<Stream>(client, call, stream)) {}
+
+HadoopSource::~HadoopSource() = default;
+
+std::shared_ptr<HadoopSource::Stream> HadoopSource::Current() {
+  const MutexLock lock(mutex_);
+  return stream_;
 }
 
 Result<std::size_t> HadoopSource::ReadStream(std::uint64_t offset, std::span<std::byte> room) {
   TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
   TFOS_ASSIGN_OR_RETURN(jbyteArray const transfer, client_.Transfer(*call));
   JNIEnv* java = call->java();
-  if (offset != position_) {
-    java->CallVoidMethod(stream_, call->methods().input_seek, static_cast<jlong>(offset));
+  const std::shared_ptr<Stream> stream = Current();
+  if (offset != stream->position) {
+    java->CallVoidMethod(stream->java, call->methods().input_seek, static_cast<jlong>(offset));
     if (java->ExceptionCheck() == JNI_TRUE) {
       // Hadoop refuses to go beyond the end, where there is nothing to read.
       Status status = TakeException(java, fmt::format("read {}", path_));
-      const auto nothing = ReadAt(offset, room.first(std::min<std::size_t>(room.size(), 1)));
+      const auto nothing =
+          ReadAt(*call, *stream, offset, room.first(std::min<std::size_t>(room.size(), 1)));
       if (nothing.ok() && *nothing == 0) return std::size_t{0};
       return status;
     }
-    position_ = offset;
+    stream->position = offset;
   }
   std::size_t done = 0;
   while (done < room.size()) {
     const auto wanted = static_cast<jint>(std::min(room.size() - done, Jvm::kTransferBytes));
     const jint got =
-        java->CallIntMethod(stream_, call->methods().input_read, transfer, jint{0}, wanted);
+        java->CallIntMethod(stream->java, call->methods().input_read, transfer, jint{0}, wanted);
     if (Status read = TakeException(java, fmt::format("read {}", path_)); !read.ok()) {
-      position_ = kUnknownPosition;  // It may have read a part: the next read seeks.
+      stream->position = Stream::kUnknownPosition;  // It may have read a part: the next read seeks.
       return read;
     }
     if (got <= 0) break;
     java->GetByteArrayRegion(transfer, 0, got, reinterpret_cast<jbyte*>(room.data() + done));
     done += static_cast<std::size_t>(got);
-    position_ += static_cast<std::uint64_t>(got);
+    stream->position += static_cast<std::uint64_t>(got);
   }
   return done;
 }
 
 Result<std::size_t> HadoopSource::ReadAt(std::uint64_t offset, std::span<std::byte> room) {
   TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
-  TFOS_ASSIGN_OR_RETURN(jbyteArray const transfer, client_.Transfer(*call));
-  JNIEnv* java = call->java();
+  const std::shared_ptr<Stream> stream = Current();
+  return ReadAt(*call, *stream, offset, room);
+}
+
+Result<std::size_t> HadoopSource::ReadAt(const Call& call, const Stream& stream,
+                                         std::uint64_t offset, std::span<std::byte> room) {
+  TFOS_ASSIGN_OR_RETURN(jbyteArray const transfer, client_.Transfer(call));
+  JNIEnv* java = call.java();
   std::size_t done = 0;
   while (done < room.size()) {
     const auto wanted = static_cast<jint>(std::min(room.size() - done, Jvm::kTransferBytes));
     const jint got =
-        java->CallIntMethod(stream_, call->methods().input_read_at,
+        java->CallIntMethod(stream.java, call.methods().input_read_at,
                             static_cast<jlong>(offset + done), transfer, jint{0}, wanted);
     TFOS_RETURN_IF_ERROR(TakeException(java, fmt::format("read {} at {}", path_, offset + done)));
     if (got <= 0) break;
@@ -68,6 +103,23 @@ Result<std::size_t> HadoopSource::ReadAt(std::uint64_t offset, std::span<std::by
     done += static_cast<std::size_t>(got);
   }
   return done;
+}
+
+Result<bool> HadoopSource::LookForMore(std::uint64_t offset) {
+  TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
+  auto opened = OfPath(*call, call->methods().open, path_, "open");
+  if (!opened.ok()) {
+    // Deleted: nothing is going to be added.
+    if (opened.status().code().value() == ENOENT) return false;
+    return std::move(opened).status();
+  }
+  auto fresh = std::make_shared<Stream>(client_, *call, *opened);
+  std::byte first{};
+  TFOS_ASSIGN_OR_RETURN(const std::size_t read, ReadAt(*call, *fresh, offset, {&first, 1}));
+  if (read == 0) return false;
+  const MutexLock lock(mutex_);
+  std::swap(stream_, fresh);
+  return true;
 }
 
 HadoopWritableFile::HadoopWritableFile(Client& client, const Call& call, jobject stream,

@@ -9,13 +9,16 @@
 #include <span>
 #include <string>
 
+#include "base/thread/mutex.h"
 #include "hadoop/files/file_system.h"
-#include "hadoop/files/read_ahead.h"
+#include "hadoop/files/positioned_source.h"
 #include "hadoop/java/client.h"
 
 namespace tfos::hadoop {
 
-/// An FSDataInputStream of Java.
+/// A file by an FSDataInputStream of Java. HDFS fixes how long the file is when a stream is opened,
+/// so `LookForMore` opens another one, and keeps it only if it has more. If another file has taken
+/// the path meanwhile and is longer, its bytes follow.
 ///
 /// Owner and lifetime: keeps `stream` by a global reference and closes it when destroyed; borrows
 /// `client`. Threads and errors: as PositionedSource has them.
@@ -26,14 +29,20 @@ class HadoopSource : public PositionedSource {
 
   Result<std::size_t> ReadStream(std::uint64_t offset, std::span<std::byte> room) override;
   Result<std::size_t> ReadAt(std::uint64_t offset, std::span<std::byte> room) override;
+  Result<bool> LookForMore(std::uint64_t offset) override;
 
  private:
+  class Stream;
+
+  std::shared_ptr<Stream> Current() TFOS_EXCLUDES(mutex_);
+  Result<std::size_t> ReadAt(const Call& call, const Stream& stream, std::uint64_t offset,
+                             std::span<std::byte> room);
+
   Client& client_;
   const std::string path_;
-  const jobject stream_;
-  /// No read begins there.
-  static constexpr std::uint64_t kUnknownPosition = ~std::uint64_t{0};
-  std::uint64_t position_ = 0;  ///< Of the stream.
+  Mutex mutex_;
+  /// Those that read from it share it: another one may come in its place meanwhile.
+  std::shared_ptr<Stream> stream_ TFOS_GUARDED_BY(mutex_);
 };
 
 /// An FSDataOutputStream of Java.

@@ -22,6 +22,10 @@ class PositionedSource {
   virtual Result<std::size_t> ReadStream(std::uint64_t offset, std::span<std::byte> room) = 0;
   /// The same, for any number of threads and beside `ReadStream`.
   virtual Result<std::size_t> ReadAt(std::uint64_t offset, std::span<std::byte> room) = 0;
+  /// Whether the file has more from `offset` on than it had when it was opened; what is read from
+  /// then on is of the longer one. False where it has not, or is not there any more. For any number
+  /// of threads, too.
+  virtual Result<bool> LookForMore(std::uint64_t offset) = 0;
 };
 
 }  // namespace tfos::hadoop

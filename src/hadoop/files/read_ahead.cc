@@ -7,25 +7,58 @@
 namespace tfos::hadoop {
 
 Result<std::size_t> ReadAhead::Read(std::uint64_t offset, std::span<std::byte> room) {
+  const bool just_ended = just_ended_.exchange(false);
+  auto read = ReadNow(offset, room);
+  if (!read.ok() || *read == room.size()) return read;
+  const std::uint64_t end = offset + *read;
+  const bool again = end_.exchange(end) == end;
+  if (!again || (just_ended && *read == 0)) {
+    just_ended_ = *read > 0;
+    return read;
+  }
+  auto more = source_->LookForMore(end);
+  // After some bytes the next read tells of the failure: it looks again.
+  if (!more.ok() && *read == 0) return std::move(more).status();
+  if (!more.ok() || !*more) return read;
+  auto rest = ReadNow(end, room.subspan(*read));
+  if (!rest.ok()) return *read == 0 ? rest : read;
+  const std::size_t done = *read + *rest;
+  if (done < room.size()) {
+    end_ = offset + done;
+    just_ended_ = true;
+  }
+  return done;
+}
+
+Result<std::size_t> ReadAhead::ReadNow(std::uint64_t offset, std::span<std::byte> room) {
   if (!mutex_.TryLock()) return source_->ReadAt(offset, room);
   MutexLock lock(mutex_, std::adopt_lock);
   const std::size_t held = TakeFromWindow(offset, room);
   const bool sequential = offset == next_offset_;
   if (held == room.size()) {
     next_offset_ = offset + held;
+    if (window_.ended && next_offset_ == window_.end()) BeginRun(next_offset_);
     return held;
   }
   if (!sequential) {
     // The next one is sequential if it follows this one. The stream isn't needed before.
-    next_offset_ = run_start_ = offset + room.size();
-    next_window_ = kFirstWindow;
+    BeginRun(offset + room.size());
     lock.Unlock();
     return source_->ReadAt(offset, room);
   }
   auto rest = ReadSequentially(offset + held, room.subspan(held));
   if (!rest.ok()) return rest;
   next_offset_ = offset + held + *rest;
+  if (held + *rest < room.size()) BeginRun(next_offset_);
   return held + *rest;
+}
+
+void ReadAhead::BeginRun(std::uint64_t offset) {
+  next_offset_ = run_start_ = offset;
+  next_window_ = kFirstWindow;
+  thread_.Stop();
+  // A small file, or the head of one, stays at hand for a reader that jumps about in it.
+  if (window_.room.capacity() > kFirstWindow) window_ = {};
 }
 
 std::size_t ReadAhead::TakeFromWindow(std::uint64_t offset, std::span<std::byte> room) const {
@@ -37,6 +70,7 @@ std::size_t ReadAhead::TakeFromWindow(std::uint64_t offset, std::span<std::byte>
 }
 
 Result<std::size_t> ReadAhead::ReadSequentially(std::uint64_t offset, std::span<std::byte> room) {
+  thread_.Join();
   std::size_t done = 0;
   while (done < room.size()) {
     const std::uint64_t from = offset + done;
@@ -47,7 +81,7 @@ Result<std::size_t> ReadAhead::ReadSequentially(std::uint64_t offset, std::span<
       return done + read;
     }
     TFOS_RETURN_IF_ERROR(NextWindow(from));
-    const bool may_follow = window_.full();
+    const bool may_follow = !window_.ended;
     if (may_follow) ReadOn(from, window_.end());
     done += TakeFromWindow(from, rest);
     if (!may_follow) break;  // The file ends here.

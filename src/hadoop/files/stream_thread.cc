@@ -13,10 +13,14 @@ namespace tfos::hadoop {
 Status Window::Fill(PositionedSource& source, std::uint64_t from) {
   start = from;
   bytes = 0;
+  ended = false;
   auto read = source.ReadStream(from, room);
-  if (!read.ok()) return std::move(read).status();
-  bytes = *read;
-  return Status::Ok();
+  if (read.ok()) {
+    bytes = *read;
+    ended = bytes < room.size();
+  }
+  if (bytes == 0) room = {};
+  return std::move(read).status();
 }
 
 struct StreamThread::Shared {
@@ -24,6 +28,7 @@ struct StreamThread::Shared {
   CondVar changed;
   bool wanted TFOS_GUARDED_BY(mutex) = false;
   bool stop TFOS_GUARDED_BY(mutex) = false;
+  bool ended TFOS_GUARDED_BY(mutex) = false;  ///< The thread, of itself.
   std::uint64_t start TFOS_GUARDED_BY(mutex) = 0;
   /// To be filled while `wanted`, and the thread's until that is false again. Else the mutex's.
   Window window;
@@ -34,33 +39,31 @@ struct StreamThread::Shared {
     MutexLock lock(mutex);
     while (true) {
       while (!wanted && !stop) changed.Wait(mutex);
-      if (stop) return;
+      if (stop) break;
       const std::uint64_t from = start;
       lock.Unlock();
       Status filled = window.Fill(source, from);
       lock.Lock();
       status = std::move(filled);
       wanted = false;
+      ended = !status.ok() || window.ended;
       changed.NotifyAll();
+      if (ended && !stop) return;
     }
+    window = {};
   }
 };
 
 StreamThread::StreamThread(PositionedSource& source) : source_(source) {}
 
 StreamThread::~StreamThread() {
-  if (shared_ == nullptr) return;
-  if (process_ != ::getpid()) {
+  if (shared_ != nullptr && process_ != ::getpid()) {
     // The thread that is to be waited for is not in this process.
     static_cast<void>(shared_.release());
     return;
   }
-  {
-    const MutexLock lock(shared_->mutex);
-    shared_->stop = true;
-  }
-  shared_->changed.NotifyAll();
-  shared_->thread.join();
+  Stop();
+  Join();
 }
 
 bool StreamThread::pending() const { return pending_ && process_ == ::getpid(); }
@@ -89,12 +92,37 @@ void StreamThread::Start(std::uint64_t start, std::size_t bytes) {
 }
 
 Status StreamThread::Take(Window& window) {
-  Shared& shared = *shared_;
-  const MutexLock lock(shared.mutex);
-  while (shared.wanted) shared.changed.Wait(shared.mutex);
+  MutexLock lock(shared_->mutex);
+  while (shared_->wanted) shared_->changed.Wait(shared_->mutex);
   pending_ = false;
-  std::swap(shared.window, window);
-  return std::move(shared.status);
+  std::swap(shared_->window, window);
+  Status status = std::move(shared_->status);
+  const bool ended = shared_->ended;
+  lock.Unlock();
+  if (ended) {
+    Stop();
+    Join();
+  }
+  return status;
+}
+
+void StreamThread::Stop() {
+  if (shared_ == nullptr || process_ != ::getpid()) return;
+  pending_ = false;
+  stopping_ = true;
+  {
+    const MutexLock lock(shared_->mutex);
+    shared_->stop = true;
+    if (!shared_->wanted) shared_->window = {};
+  }
+  shared_->changed.NotifyAll();
+}
+
+void StreamThread::Join() {
+  if (!stopping_ || process_ != ::getpid()) return;
+  shared_->thread.join();
+  shared_.reset();
+  stopping_ = false;
 }
 
 }  // namespace tfos::hadoop

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tfos import records
+from tfos.files import hadoop_client
 from tfos.files.access import access_for
 from tfos.records import conversion
 
@@ -93,6 +94,60 @@ def test_what_fails_of_a_file_access(faulty):
         with injected(operation):
             action()
     assert os.listdir(faulty.path) == ["d"]
+
+
+def grow(path, content):
+    with path.open("ab") as file:
+        file.write(content)
+
+
+def test_a_reader_that_waits_at_the_end_of_a_file_hears_why_it_cannot_go_on(faulty):
+    grow(faulty.path / "f", b"one")
+    access, path = access_for(f"{faulty.uri}/f")
+    with access.open(path) as file:
+        assert (file.read(), file.read()) == (b"one", b"")
+        faulty.inject("open")
+        with injected("open"):
+            file.read()
+        grow(faulty.path / "f", b" two")
+        assert file.read() == b" two"
+        # A file that is gone ends where it ended.
+        (faulty.path / "f").unlink()
+        assert (file.read(), file.read()) == (b"", b"")
+
+
+def test_a_file_that_is_read_at_once_is_opened_once(faulty):
+    records.write(f"{faulty.uri}/f", [BATCH])
+    access, path = access_for(f"{faulty.uri}/f")
+    faulty.inject("open", 3)
+    batches = records.read(f"{faulty.uri}/f", BATCH.schema)
+    assert sum(batch.num_rows for batch in batches) == 1_000
+    with access.open(path) as file:
+        assert file.read() == (faulty.path / "f").read_bytes()
+    with injected("open"):
+        access.open(path)
+
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+
+def test_files_that_are_only_open_have_no_threads(faulty):
+    (faulty.path / "f").write_bytes(bytes(3 << 20))
+    access, path = access_for(f"{faulty.uri}/f")
+    room = bytearray(100_000)
+
+    def read_in_pieces():
+        file, position = hadoop_client.client().open(path), 0
+        while found := file.read_into(position, room):
+            position += found
+        assert position == 3 << 20
+        return file
+
+    read_in_pieces()
+    before = threads()
+    files = [read_in_pieces() for _ in range(50)]
+    assert len(files) == 50 and threads() < before + 25
 
 
 def test_a_directory_is_listed_without_a_look_at_each_file(faulty):

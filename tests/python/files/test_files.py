@@ -71,6 +71,26 @@ def test_what_was_flushed_is_visible(root):
     assert read(f"{root}/f") == b"first second"
 
 
+def test_an_event_file_grows_under_who_reads_it(root):
+    path = f"{root}/events"
+    with tf.io.TFRecordWriter(path) as writer:
+
+        def write(*records):
+            for record in records:
+                writer.write(record)
+            writer.flush()
+
+        write(b"one", b"two" * 50_000)
+        # TensorBoard keeps one of these for each file, and asks it again.
+        reader = tf.compat.v1.io.tf_record_iterator(path)
+        assert list(reader) == [b"one", b"two" * 50_000]
+        assert list(reader) == []
+        write(b"three")
+        assert list(reader) == [b"three"]
+        write(b"x" * (3 << 20), b"four")
+        assert list(reader) == [b"x" * (3 << 20), b"four"]
+
+
 @pytest.mark.parametrize("name", ["with space", "ünï-日本", "a%20b", "a+b=c", "emoji-\U0001f600"])
 def test_names_stay_as_they_are(root, name):
     write(f"{root}/{name}", b"x")
