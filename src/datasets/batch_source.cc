@@ -97,6 +97,7 @@ struct BatchSource::Reading {
   std::atomic<std::uint64_t> passed_on = 0;     ///< Likewise.
   std::atomic<std::uint64_t> taken_over = 0;    ///< Likewise.
   std::atomic<bool> warned = false;
+  std::atomic<bool> cut_short = false;
   std::atomic<bool> closed = false;
   Mutex mutex;
   feed::PassTracker passes TFOS_GUARDED_BY(mutex);
@@ -107,6 +108,12 @@ struct BatchSource::Reading {
     if (!next.ok()) return false;
     if (std::holds_alternative<feed::Batch>(*next)) passes.OnBatch();
     return std::holds_alternative<feed::EndOfEpoch>(*next) && !passes.OnEndOfEpoch();
+  }
+
+  void NoteEnd(const Result<feed::BatchResult>& next) {
+    if (!next.ok() || std::holds_alternative<feed::Batch>(*next)) return;
+    const auto* const epoch = std::get_if<feed::EndOfEpoch>(&*next);
+    cut_short = epoch == nullptr || !epoch->is_whole;
   }
 
   void CountDropped() {
@@ -144,7 +151,9 @@ struct BatchSource::Stream {
       reading->CountDropped();
       const bool waited = !next.ok() && next.status().kind() == ErrorKind::kRetryLater;
       if (waited && deadline.passed() && !reading->closed) return std::nullopt;
-      if (!reading->IsPassedOver(next)) return next;
+      if (reading->IsPassedOver(next)) continue;
+      reading->NoteEnd(next);
+      return next;
     }
   }
 
@@ -172,6 +181,8 @@ BatchSource::BatchSource(std::shared_ptr<node::NodeFeed> feed, const std::string
 feed::BatchReader& BatchSource::reader() { return reading_->reader; }
 
 Status BatchSource::TellEpoch(const Wait& turn) { return reading_->batches.TellEpoch(turn); }
+
+bool BatchSource::cut_short() const { return reading_->cut_short; }
 
 void BatchSource::CountBatch(std::uint64_t rows) { reading_->feed->CountBatch(rows); }
 

@@ -27,6 +27,9 @@ class BatchSource {
 
   feed::BatchReader& reader();
   void CountBatch(std::uint64_t rows);
+  /// Whether what ended the last pass was the feed, rather than the end of an epoch: the driver may
+  /// have had more rows for it.
+  bool cut_short() const;
   /// As SynchronousBatches has it.
   Status TellEpoch(const Wait& turn);
 

@@ -70,6 +70,22 @@ class FeedSource:
                 if queue in epochs:
                     source.begin_at(epochs[queue])
 
+    def epochs_read(self) -> int | None:
+        """How many epochs of what is trained on were read to their end; None if it does not go
+        through datasets."""
+        sources = self._trained_on()
+        return sum(each.epochs for each in sources) if sources else None
+
+    def is_cut_short(self) -> bool:
+        """Whether the feed has ended within an epoch of what is trained on."""
+        return any(each.cut_short for each in self._trained_on())
+
+    def _trained_on(self) -> list[Any]:
+        with self._lock:
+            return [
+                each for queue, each in self._batch_sources.items() if queue != VALIDATION_QUEUE
+            ]
+
     def counters(self) -> dict[str, float]:
         """What went through so far, by the names of docs/metrics.md."""
         native = self.server.counters()

@@ -47,6 +47,7 @@ class Checkpoints(Callback):
         report: publishes metrics.
         epochs_done: how many the driver has found there; it feeds the others. None: it has not
             looked.
+        feed: the :class:`tfos.feed.datafeed.FeedSource` of a node that Spark feeds.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Checkpoints(Callback):
         reads_past: bool = True,
         report: Callable[..., None] | None = None,
         epochs_done: int | None = None,
+        feed: Any = None,
     ):
         if keep < 1:
             raise BadInputError(f"keep={keep}: at least 1 checkpoint is kept")
@@ -71,11 +73,14 @@ class Checkpoints(Callback):
         self._reads_past = reads_past
         self._report = report
         self._epochs_done = epochs_done
+        self._feed = feed
         self._writer = _Writer()
         #: The ranks of those that have trained since the epoch began, and are there; none in a node
         #: that has joined them later.
         self._members: list[int] = []
         self._epoch = 0
+        self._step = 0  # of the epoch
+        self._epochs_read: int | None = None  # of the feed, when the epoch began
         self._watch = EpochWatch()
         self._last_time = 0.0
         self._counts = {"checkpoints": 0, "checkpoint_failures": 0}
@@ -86,6 +91,12 @@ class Checkpoints(Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         model = self.model
         _check(model, self._nodes)
+        if self._epochs_done is not None and self.params.get("steps") is not None:
+            raise BadInputError(
+                "resume: the driver counts the epochs that it feeds, and this fit counts epochs of "
+                f"{self.params['steps']} steps. Leave steps_per_epoch and repeat() out: then an "
+                "epoch of fit is one of cluster.train"
+            )
         skip_no_more(model)  # As a fit that has failed may have left it.
         self._last_time = time.monotonic()
         optimizer = model.optimizer
@@ -107,12 +118,14 @@ class Checkpoints(Callback):
                 skip_steps(model, step)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self._epoch = epoch
+        self._epoch, self._step = epoch, 0
+        self._epochs_read = None if self._feed is None else self._feed.epochs_read()
         self._watch.begin(self.model)
         # It belongs to this fit alone, which has read it by now, and may yet fail.
         self.model._initial_epoch = None
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._step = batch + 1
         self._watch.add_batch()
         self._note_outcomes()
         if (
@@ -122,7 +135,7 @@ class Checkpoints(Callback):
             and not self._writer.is_busy
             and not is_skipping(self.model)
         ):
-            self._save(self._epoch, batch + 1)
+            self._save(self._epoch, self._step)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         skip_no_more(self.model)  # The data may have become less.
@@ -130,8 +143,12 @@ class Checkpoints(Callback):
             self._meet()  # The first may be lost, and others may have come.
         self._note_outcomes()
         # Of an empty one, a later run would believe that it was trained.
-        if self._writes() and not self._watch.is_empty(self.model):
+        if not self._writes() or self._watch.is_empty(self.model):
+            return
+        if self._is_whole():
             self._save(epoch + 1, 0)
+        else:
+            self._save(epoch, self._step)
 
     def on_train_end(self, logs: Any = None) -> None:
         self.model._initial_epoch = None  # There may have been no epoch.
@@ -152,6 +169,27 @@ class Checkpoints(Callback):
             there = set(collective.group().ranks)
             self._members = [rank for rank in self._members if rank in there]
         return len(self._members) == 1 or self._members[:1] == [collective.rank()]
+
+    def _is_whole(self) -> bool:
+        """Whether the epoch that ends here has had all its rows, and not only those that came
+        before the feed ended. Raises :class:`BadInputError` where the driver would count others."""
+        if self._feed is None:
+            return True
+        steps = self.params.get("steps")
+        if self._feed.is_cut_short() and (steps is None or self._step < steps):
+            return False
+        if self._epochs_done is None or self._epochs_read is None:
+            return True
+        read = self._feed.epochs_read() - self._epochs_read
+        if read == 0 and self.model.stop_training:  # A callback has ended it early.
+            return False
+        if read != 1:
+            raise BadInputError(
+                f"resume: an epoch of fit must be one of cluster.train, and this one has read to "
+                f"the end of {read}. Give fit the dataset of ctx.dataset without repeat(), take() "
+                "or cache()"
+            )
+        return True
 
     def _meet(self) -> None:
         """Learns who trains. All nodes call it."""

@@ -392,6 +392,7 @@ class NodeContext:
             reads_past=node.get("input_mode") != "spark",
             report=self.report if self._reporter else None,
             epochs_done=None if resume is None else resume["epochs"],
+            feed=self._feed_source,
         )
 
     def average_metrics(self, batch_norm: bool = False) -> Any:

@@ -216,14 +216,15 @@ void BatchReader::DropPending() { dropped_rows_ += pending_.Drop(); }
 BatchResult BatchReader::AtEnd() {
   DropPending();
   const bool had_rows = std::exchange(rows_in_epoch_, false);
-  if (!epoch_ends_.empty()) {
+  const bool is_whole = !epoch_ends_.empty();
+  if (is_whole) {
     next_epoch_ = epoch_ends_.front();
     epoch_ends_.pop_front();
   } else if (!had_rows) {
     return EndOfFeed{};
   }
   ++epochs_;
-  return EndOfEpoch{.epoch = next_epoch_++};
+  return EndOfEpoch{.epoch = next_epoch_++, .is_whole = is_whole};
 }
 
 void BatchReader::TakeRows(std::uint64_t count) {

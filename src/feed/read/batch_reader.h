@@ -63,7 +63,7 @@ class BatchReader {
   /// `drop_remainder`, fewer:
   ///   Batch       never an empty one
   ///   EndOfEpoch  all rows of the epoch were handed out. The last epoch needs no mark of its own:
-  ///               the end of the feed ends it
+  ///               the end of the feed ends it, and then it does not count as whole
   ///   EndOfFeed   now and for ever
   Result<BatchResult> Next(const BatchOptions& options, const Wait& wait);
 

@@ -64,6 +64,21 @@ TEST_F(BatchReaderTest, ABatchDoesNotCrossAnEpoch) {
   EXPECT_THAT(Outline(3), ElementsAre("3", "2", "epoch 0", "3", "2", "epoch 1", "epoch 2", "over"));
 }
 
+TEST_F(BatchReaderTest, AnEpochIsWholeWhenTheDriverHasEndedIt) {
+  Put(MakeChunk(Wide(), 0, 5));
+  Finish();
+  server_->EndEpoch("input", 0);
+  client_ = Open(Mode::kTrain, /*until_read=*/false, /*epoch=*/1);
+  Put(MakeChunk(Wide(), 0, 2));
+  FinishAndEndFeed();
+  for (const bool is_whole : {true, false}) {
+    NextBatch(5);
+    const Result<BatchResult> end = Next(5);
+    ASSERT_TRUE(end.ok()) << end.status().DebugString();
+    EXPECT_EQ(std::get<EndOfEpoch>(*end).is_whole, is_whole);
+  }
+}
+
 TEST_F(BatchReaderTest, TheRemainderMayBeDropped) {
   Put(MakeChunk(Wide(), 0, 5));
   Finish();

@@ -265,6 +265,20 @@ def test_a_pass_that_waits_ends(node: Any, pool: Any, end: Any) -> None:
     assert waiting.result(TIMEOUT) == []
 
 
+def test_a_pass_is_cut_short_by_the_end_of_the_feed_alone(node: Any) -> None:
+    source = node.source
+    node.feed(pairs(0, 2))
+    node.server.end_epoch("input", 0)
+    batches = node.batches(2)
+    assert source.epochs_read() == 0 and not source.is_cut_short()
+    assert labels(batches) == [0, 1]
+    assert source.epochs_read() == 1 and not source.is_cut_short()
+    node.feed(pairs(2, 2), epoch=1)
+    node.server.end_feed()
+    assert labels(batches) == [2, 3]
+    assert source.is_cut_short()
+
+
 def test_a_signal_ends_a_wait_and_the_next_pass_goes_on(node: Any, ctrl_c: None) -> None:
     node.feed(pairs(0, 3))
     batches = node.batches(2)

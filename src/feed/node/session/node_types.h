@@ -92,6 +92,8 @@ struct PartitionEnd {
 /// All train chunks of an epoch were handed out.
 struct EndOfEpoch {
   std::uint32_t epoch = 0;
+  /// Said by readers: the driver has ended it. False: the feed has ended before.
+  bool is_whole = true;
 };
 
 /// No chunk will come any more.

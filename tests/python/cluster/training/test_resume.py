@@ -12,12 +12,13 @@ from types import SimpleNamespace
 import pytest
 
 import tfos
+from support.operating import stop_when
 from support.places import SCRIPTS
 from support.programs import checkpoints as programs
 from support.waiting import BOUND_SECONDS
 from tfos.cluster.resumption import Resumption
 from tfos.cluster.training import plan_training
-from tfos.errors import BadInputError, NodeFailedError
+from tfos.errors import BadInputError, ClusterStoppedError, NodeFailedError
 from tfos.feed.plan import Replay
 from tfos.node.context import NodeContext
 
@@ -57,6 +58,54 @@ def test_epochs_that_are_done_are_not_fed_again(spark, leftovers, tmp_path, capf
     assert f"resume | no epochs are done in file://{tmp_path}/run" in shown
     assert f"resume | 2 epochs are done in file://{tmp_path}/run" in shown
     assert "resume | these 3 epochs are done: nothing is fed" in shown
+
+
+def start(spark, folder, epochs, **args):
+    return tfos.run(
+        spark,
+        programs.fit_what_is_left,
+        nodes=2,
+        args={"epochs": epochs, "notes": str(folder), **args},
+        resume=folder / "run",
+    )
+
+
+@pytest.mark.timeout(3 * BOUND_SECONDS)
+@pytest.mark.parametrize("how", ["rows break off", "tfos stop"])
+def test_an_epoch_that_was_cut_short_is_fed_again(spark, leftovers, tmp_path, how):
+    rows = programs.rows_that_break_off(spark, tmp_path)
+    if how == "tfos stop":
+        with pytest.raises(ClusterStoppedError):
+            with start(spark, tmp_path, 3) as cluster:
+                cluster.train(programs.rows_to_fit(spark))
+                with stop_when(tmp_path, "trains"):
+                    cluster.train(rows)
+    else:
+        with start(spark, tmp_path, 3) as cluster:
+            cluster.train(programs.rows_to_fit(spark))
+            with pytest.raises(Exception, match="no more rows can be read"):
+                cluster.train(rows)
+    _, epoch, step = tfos.last_checkpoint(tmp_path / "run")
+    assert epoch == 1 and step > 0, "with what was trained on in the second one"
+    with start(spark, tmp_path, 3) as cluster:
+        cluster.train(programs.rows_to_fit(spark), epochs=3)
+    assert noted(tmp_path)["epochs"] == [1, 2]
+    assert cluster.ledger().delivered == 2 * ROWS
+    assert tfos.last_checkpoint(tmp_path / "run")[1:] == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ({"fit": {"steps_per_epoch": 5}}, "this fit counts epochs of 5 steps"),
+        ({"repeat": 2}, "this one has read to the end of 2"),
+    ],
+)
+def test_epochs_of_fit_must_be_those_that_are_fed(spark, leftovers, tmp_path, args, message):
+    with pytest.raises(NodeFailedError, match=message):
+        with start(spark, tmp_path, 4, **args) as cluster:
+            cluster.train(programs.rows_to_fit(spark), epochs=4)
+    assert tfos.last_checkpoint(tmp_path / "run") is None
 
 
 @pytest.mark.long

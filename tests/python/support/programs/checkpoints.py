@@ -9,6 +9,7 @@ import pathlib
 import signal
 
 import numpy as np
+from pyspark import TaskContext
 
 import tfos
 from support.programs.lives import begin_life, kill_after, say_it_joins, wait_for_those_who_join
@@ -244,9 +245,23 @@ def rows_to_fit(spark):
     return spark.range(0, 160, 1, 4).selectExpr(*columns)
 
 
+def rows_that_break_off(spark, folder):
+    """Likewise, of which one partition fails when all nodes train on others in the second epoch."""
+    frame = rows_to_fit(spark)
+
+    def rows_of(batches):
+        if TaskContext.get().partitionId() == 3:
+            wait_for(lambda: len(list(folder.glob("trains-*"))) == 2, "training in the second epoch")
+            raise RuntimeError("no more rows can be read")
+        yield from batches
+
+    return frame.mapInArrow(rows_of, frame.schema)
+
+
 def fit_what_is_left(ctx):
     """Fits ``epochs`` of the feed, and notes which ones Keras went through and the steps in all.
-    ``kill``: a process that this node kills when it begins its second epoch."""
+    ``kill``: a process that this node kills when it begins its second epoch. ``repeat``: so often it
+    has fit read the feed as one epoch. ``fit``: more options for Keras. A file ``trains-N`` says that this node trains in its second epoch."""
     import tensorflow as tf
 
     import keras
@@ -263,11 +278,20 @@ def fit_what_is_left(ctx):
             wait_for_checkpoint(args["resume"], 1, 0)
             os.kill(args["kill"], signal.SIGKILL)
 
+    def say(model):
+        pathlib.Path(args["notes"], f"trains-{ctx.rank}").touch()
+
+    dataset = ctx.dataset(8, features="x", label="y", spec=spec)
     history = model.fit(
-        ctx.dataset(8, features="x", label="y", spec=spec),
+        dataset.repeat(args["repeat"]) if "repeat" in args else dataset,
         epochs=args["epochs"],
         verbose=0,
-        callbacks=[kept, keras.callbacks.LambdaCallback(on_epoch_begin=begin)],
+        callbacks=[
+            kept,
+            keras.callbacks.LambdaCallback(on_epoch_begin=begin),
+            after_batch(1, 1, say),
+        ],
+        **args.get("fit", {}),
     )
     found = {"epochs": history.epoch, "steps": int(model.optimizer.iterations)}
     pathlib.Path(args["notes"], f"node-{ctx.rank}").write_text(json.dumps(found))
