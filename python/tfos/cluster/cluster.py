@@ -26,6 +26,7 @@ from tfos.cluster.ledger import Ledger
 from tfos.cluster.losses import ExecutorLosses
 from tfos.cluster.plan import ClusterPlan
 from tfos.cluster.progress import Progress
+from tfos.cluster.resumption import is_in_stream
 from tfos.cluster.training import kind_of, plan_training, sources_of_training
 from tfos.cluster.view.addresses import Addresses
 from tfos.cluster.view.onlookers import Onlookers
@@ -185,14 +186,26 @@ class Cluster:
             self._check_feedable(name)
         for source in sources.values():
             self._feed.learn_schema(source)
+        resumption = self._resumption
+        if resumption and is_in_stream(self.spark_context):
+            raise BadInputError(
+                "resume: what comes of a stream has no epochs, so none of them can be done. "
+                "Leave resume= out, and give ctx.checkpoint a directory"
+            )
         plan = plan_training(
-            sources, epochs, shuffle, cache, self._feed.may_lose_nodes, self._resumption
+            sources, epochs, shuffle, cache, self._feed.may_lose_nodes, resumption
         )
         if plan.jobs == 0:
             self._progress.say(f"resume | these {plan.done} epochs are done: nothing is fed")
             return
-        with self._show_progress.waiting():
-            self._feed.train(plan, sources, queue, feed_timeout, decimals)
+        first = self._feed.next_epoch(queue)
+        try:
+            with self._show_progress.waiting():
+                self._feed.train(plan, sources, queue, feed_timeout, decimals)
+        except BaseException:
+            if resumption and self._feed.next_epoch(queue) == first:
+                resumption.give_back(queue, plan.done + plan.jobs * (1 + plan.replay.epochs))
+            raise
 
     def inference(
         self,

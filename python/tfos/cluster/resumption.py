@@ -9,6 +9,19 @@ from typing import Any
 
 from tfos.errors import BadInputError
 from tfos.keras.checkpoints import CheckpointDirectory, path_in_session
+from tfos.spark.connect import ConnectContext
+
+
+#: What Spark sets in the thread that brings a micro-batch, and in that of a DStream's interval.
+_OF_STREAMS = ("sql.streaming.queryId", "spark.streaming.internal.batchTime")
+
+
+def is_in_stream(context: Any) -> bool:
+    """Whether Spark calls this thread with what has come of a stream, as in ``foreachBatch``. With
+    Spark Connect that is in another process, which no cluster gets to."""
+    return not isinstance(context, ConnectContext) and any(
+        context.getLocalProperty(name) is not None for name in _OF_STREAMS
+    )
 
 
 class Resumption:
@@ -45,11 +58,17 @@ class Resumption:
         return cls(path, 0 if saved is None else saved.checkpoint.epoch)
 
     def pass_over(self, queue: str, epochs: int) -> int:
-        """How many of the next ``epochs`` of a queue are done."""
+        """How many of the next ``epochs`` of a queue are done. They count as asked for from here
+        on, so that calls of two threads don't pass over the same ones."""
         with self._lock:
             before = self._asked_for[queue]
             self._asked_for[queue] += epochs
         return min(max((self.epochs or 0) - before, 0), epochs)
+
+    def give_back(self, queue: str, epochs: int) -> None:
+        """After a call that has fed no epoch to its end: it may be made again."""
+        with self._lock:
+            self._asked_for[queue] -= epochs
 
     def of_node(self) -> dict[str, Any]:
         """What nodes are told of it, so that they go on at the same place."""

@@ -126,6 +126,10 @@ class ClusterFeed:
         FeedRun(self._parts, feed_timeout, decimals).feed(plan, sources, queue)
         self._show_progress("between feeds")
 
+    def next_epoch(self, queue: str) -> int:
+        """The number of the epoch that is fed next; those that were interrupted don't count."""
+        return self._parts.queues.next_epoch(queue)
+
     def infer_rdd(self, rdd: Any, timeout: float, queue: str) -> Any:
         """An RDD of what the programs answer, in the order of each partition's rows."""
         source, plan = self._plans.of_rdd(rdd, timeout, Epoch(queue))

@@ -16,7 +16,7 @@ from support.operating import stop_when
 from support.places import SCRIPTS
 from support.programs import checkpoints as programs
 from support.waiting import BOUND_SECONDS
-from tfos.cluster.resumption import Resumption
+from tfos.cluster.resumption import Resumption, is_in_stream
 from tfos.cluster.training import plan_training
 from tfos.errors import BadInputError, ClusterStoppedError, NodeFailedError
 from tfos.feed.plan import Replay
@@ -68,6 +68,35 @@ def start(spark, folder, epochs, **args):
         args={"epochs": epochs, "notes": str(folder), **args},
         resume=folder / "run",
     )
+
+
+def test_a_call_that_has_fed_no_epoch_uses_none_up(spark, leftovers, tmp_path):
+    rows = programs.rows_to_fit(spark)
+    with start(spark, tmp_path, 1) as cluster:
+        cluster.train(rows)
+    with start(spark, tmp_path, 2) as cluster:
+        with pytest.raises(BadInputError, match="decimals"):
+            cluster.train(spark.sql("SELECT CAST(1 AS DECIMAL(3, 1)) AS x"), epochs=2)
+        cluster.train(rows, epochs=2)
+    assert cluster.ledger().delivered == ROWS
+
+
+def test_what_a_stream_brings_has_no_epochs_to_pass_over(spark, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("1\n")
+    found = []
+    stream = spark.readStream.text(str(tmp_path / "in"))
+    query = (
+        stream.writeStream.foreachBatch(
+            lambda frame, _: found.append(is_in_stream(spark.sparkContext))
+        )
+        .option("checkpointLocation", str(tmp_path / "query"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(BOUND_SECONDS)
+    assert found == [True]
+    assert not is_in_stream(spark.sparkContext)
 
 
 @pytest.mark.timeout(3 * BOUND_SECONDS)
