@@ -38,7 +38,13 @@ INFERENCE_JVM = Setting(
 
 #: All of them; docs/settings.md is made of this.
 SETTINGS: tuple[Setting, ...] = (
-    Setting("coordinator.bindAddress", str, "0.0.0.0", "", "address the coordinator listens on"),
+    Setting(
+        "coordinator.bindAddress",
+        str,
+        "0.0.0.0",
+        "",
+        "address the coordinator listens on; 0.0.0.0: all of IPv4 and IPv6",
+    ),
     Setting(
         "coordinator.advertisedAddress",
         str,
@@ -183,7 +189,7 @@ SETTINGS: tuple[Setting, ...] = (
         str,
         "0.0.0.0",
         "",
-        "address a node listens on for feeders of other hosts",
+        "address a node listens on for feeders of other hosts; 0.0.0.0: all of IPv4 and IPv6",
     ),
     Setting("feed.memory", int, 256 << 20, "bytes", "maximum memory for chunks in one node", 1),
     Setting("feed.region", int, 32 << 20, "bytes", "memory shared with one feeder", 1),

@@ -22,12 +22,12 @@ bool SetOption(int fd, int level, int option, int value) {
 }
 
 /// A socket for all of the host's addresses. Without IPv6 in the kernel: for those of IPv4.
-UniqueFd OpenForAll(int& family) {
+UniqueFd OpenForAll(int& family, int flags) {
   family = AF_INET6;
-  UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  UniqueFd fd(::socket(family, SOCK_STREAM | flags, 0));
   if (fd.valid() && SetOption(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0)) return fd;
   family = AF_INET;
-  return UniqueFd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return UniqueFd(::socket(family, SOCK_STREAM | flags, 0));
 }
 
 bool BindToAll(int fd, int family, std::uint16_t port) {
@@ -41,6 +41,9 @@ bool BindToAll(int fd, int family, std::uint16_t port) {
              ? ::bind(fd, reinterpret_cast<const sockaddr*>(&all6), sizeof(all6)) == 0
              : ::bind(fd, reinterpret_cast<const sockaddr*>(&all4), sizeof(all4)) == 0;
 }
+
+/// The kernel knows IPv6, and this host has switched it off.
+bool HasNoIpv6(int family) { return errno == EADDRNOTAVAIL && family == AF_INET6; }
 
 /// Binds a port on which there is nothing but connections in TIME_WAIT, as the last server's leave
 /// for a minute.
@@ -82,15 +85,27 @@ Result<TcpListener> ListenTcp(const std::string& address, std::uint16_t first, s
   if (first > last) {
     return Status(ErrorKind::kBadInput, fmt::format("a port range from {} to {}", first, last));
   }
+  // Whichever of the two it is: a host may have addresses of IPv6 alone.
+  const bool on_all = address == "0.0.0.0" || address == "::";
   for (unsigned port = first; port <= last; ++port) {
-    TFOS_ASSIGN_OR_RETURN(const Addresses addresses,
-                          NumericAddress(address, static_cast<std::uint16_t>(port)));
-    UniqueFd fd(::socket(addresses->ai_family, SOCK_STREAM | kSocketFlags, 0));
+    const auto number = static_cast<std::uint16_t>(port);
+    TFOS_ASSIGN_OR_RETURN(const Addresses addresses, NumericAddress(address, number));
+    int family = addresses->ai_family;
+    UniqueFd fd = on_all ? OpenForAll(family, kSocketFlags)
+                         : UniqueFd(::socket(family, SOCK_STREAM | kSocketFlags, 0));
     if (!fd.valid()) return Status::FromErrno(errno, "create a TCP socket");
-    const int on = 1;
-    ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (::bind(fd.get(), addresses->ai_addr, addresses->ai_addrlen) == 0 &&
-        ::listen(fd.get(), kBacklog) == 0) {
+    const auto bind = [&] {
+      SetOption(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+      return on_all ? BindToAll(fd.get(), family, number)
+                    : ::bind(fd.get(), addresses->ai_addr, addresses->ai_addrlen) == 0;
+    };
+    bool is_bound = bind();
+    if (!is_bound && on_all && HasNoIpv6(family)) {
+      family = AF_INET;
+      fd.Reset(::socket(family, SOCK_STREAM | kSocketFlags, 0));
+      is_bound = fd.valid() && bind();
+    }
+    if (is_bound && ::listen(fd.get(), kBacklog) == 0) {
       TFOS_ASSIGN_OR_RETURN(const std::uint16_t bound, LocalPort(fd.get()));
       return TcpListener{std::move(fd), bound};
     }
@@ -113,11 +128,10 @@ Status ListenOn(int fd, std::string_view what) {
 
 Result<TcpListener> HoldTcpPort(std::uint16_t port) {
   int family = AF_INET6;
-  UniqueFd fd = OpenForAll(family);
+  UniqueFd fd = OpenForAll(family, SOCK_CLOEXEC);
   if (!fd.valid()) return Status::FromErrno(errno, "open a TCP socket");
   bool bound = BindToAll(fd.get(), family, port);
-  if (!bound && errno == EADDRNOTAVAIL && family == AF_INET6) {
-    // The kernel knows IPv6, and this host has switched it off.
+  if (!bound && HasNoIpv6(family)) {
     family = AF_INET;
     fd.Reset(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     bound = fd.valid() && BindToAll(fd.get(), family, port);

@@ -23,7 +23,8 @@ struct TcpListener {
 /// The port that a TCP socket is bound to.
 Result<std::uint16_t> LocalPort(int fd);
 
-/// Listens on the first free port of [first, last] at a numeric `address`.
+/// Listens on the first free port of [first, last] at a numeric `address`. "0.0.0.0" and "::" are
+/// all of the host's addresses, those of IPv6 included where the host has IPv6.
 Result<TcpListener> ListenTcp(const std::string& address, std::uint16_t first, std::uint16_t last);
 
 /// Listens on a socket that somebody has bound, and makes it non-blocking. `what` follows "listen".

@@ -19,6 +19,19 @@ def address_to_reach(bind_address: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(bind_address, bind_address)
 
 
+def both_families(bind_address: str) -> str:
+    """``::``, for a socket of IPv6 that takes IPv4, too, in place of ``0.0.0.0``: a host may have
+    addresses of IPv6 alone. Unchanged where this host has no IPv6."""
+    if bind_address != "0.0.0.0" or not socket.has_dualstack_ipv6():
+        return bind_address
+    with socket.socket(socket.AF_INET6) as probe:
+        try:
+            probe.bind(("::", 0))
+        except OSError:
+            return bind_address  # The kernel knows IPv6, and this host has switched it off.
+    return "::"
+
+
 def local_address() -> str:
     """The address of the interface with the default route, else what the host name resolves to.
 

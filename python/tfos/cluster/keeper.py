@@ -30,6 +30,7 @@ from typing import Any
 from tfos import _native
 from tfos.base import child, keys, quantities
 from tfos.base.environment import without_spark_secrets
+from tfos.base.network import both_families
 from tfos.cluster.coordinator_process import CoordinatorProcess
 from tfos.errors import TfosError
 from tfos.spark import executor
@@ -280,11 +281,17 @@ class _Server(http.server.ThreadingHTTPServer):
     request_queue_size = 1024
 
     def __init__(self, address: tuple[str, int], keeper: Keeper, tls: ssl.SSLContext):
-        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        host, port = both_families(address[0]), address[1]
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.keeper = keeper
         self.strangers = _Strangers()
         self._tls = tls
-        super().__init__(address, _Handler)
+        super().__init__((host, port), _Handler)
+
+    def server_bind(self) -> None:
+        if self.address_family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
 
     def service_actions(self) -> None:
         """Comes between connections, twice a second at least."""

@@ -47,7 +47,11 @@ std::string DescribePeer(int fd) {
                     port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
     return "another host";
   }
-  return fmt::format("{} port {}", host.data(), port.data());
+  std::string_view name = host.data();
+  // An address of IPv4, as a socket for both families has it.
+  constexpr std::string_view kMapped = "::ffff:";
+  if (name.starts_with(kMapped) && name.find('.') != name.npos) name.remove_prefix(kMapped.size());
+  return fmt::format("{} port {}", name, port.data());
 }
 
 bool IsUnix(int fd) {

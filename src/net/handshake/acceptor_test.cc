@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -23,6 +24,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr Protocol kProtocol{.magic = "tfos-tst", .version = 1, .name = "tests"};
 
@@ -30,13 +32,13 @@ Wait Long() { return {.deadline = Deadline::After(seconds(60))}; }
 
 class AcceptorTest : public ::testing::Test {
  protected:
-  void Start(Acceptor::Options options = {}) {
+  void Start(Acceptor::Options options = {}, const std::string& address = "127.0.0.1") {
     options.party = party_;
     options.what = "the tests' port";
     auto acceptor = Acceptor::Create(std::move(options));
     ASSERT_TRUE(acceptor.ok()) << acceptor.status().ToString();
     acceptor_ = std::move(acceptor).value();
-    auto listener = ListenTcp("127.0.0.1", 0, 0);
+    auto listener = ListenTcp(address, 0, 0);
     ASSERT_TRUE(listener.ok());
     port_ = listener->port;
     ASSERT_TRUE(acceptor_->Listen(std::move(listener->fd)).ok());
@@ -92,6 +94,29 @@ TEST_F(AcceptorTest, LetsMembersIn) {
   EXPECT_EQ(guests[0].connection.numbers.connecting, 1);
   EXPECT_THAT(guests[0].peer, HasSubstr("127.0.0.1 port "));
   EXPECT_EQ(acceptor_->strangers(), 0);
+}
+
+TEST_F(AcceptorTest, OnAllAddressesMembersComeByBothFamilies) {
+  const bool has_ipv6 =
+      std::ifstream("/proc/net/if_inet6").peek() != std::ifstream::traits_type::eof();
+  for (const std::string all : {"0.0.0.0", "::"}) {
+    Start({}, all);
+    for (const std::string host : {"127.0.0.1", "::1"}) {
+      if (host == "::1" && !has_ipv6) continue;
+      Result<Connection> connection = Status(ErrorKind::kBug, "not run");
+      std::thread member([&] {
+        auto socket = ConnectTcp(host, port_, Long());
+        connection = socket.ok() ? ShakeHands(std::move(*socket), party_, {.connecting = 1}, Long())
+                                 : Result<Connection>(socket.status());
+      });
+      const std::vector<Guest> guests = AwaitGuest();
+      member.join();
+      ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+      ASSERT_EQ(guests.size(), 1);
+      EXPECT_THAT(guests[0].peer, StartsWith(host + " port "));
+      EXPECT_EQ(guests[0].connection.channel, Channel::kPlain) << "within the host";
+    }
+  }
 }
 
 TEST_F(AcceptorTest, SilentStrangersDelayNobody) {

@@ -1,5 +1,7 @@
 """Addresses of this host."""
 
+import socket
+
 import pytest
 
 from tfos.base import network
@@ -16,3 +18,10 @@ def test_a_server_is_reached_where_it_listens(bound, reached):
 def test_an_address_stands_in_a_url():
     assert network.host_and_port("10.0.0.5", 80) == "10.0.0.5:80"
     assert network.host_and_port("::1", 80) == "[::1]:80"
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="the kernel has no IPv6")
+def test_all_addresses_are_those_of_both_families():
+    assert network.both_families("0.0.0.0") == "::"
+    assert network.both_families("10.0.0.5") == "10.0.0.5"
+    assert network.both_families("::1") == "::1"
