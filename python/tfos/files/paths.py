@@ -65,6 +65,20 @@ def resolve(
     return f"{base}/{path}"
 
 
+def in_session(spark_context: Any, path: str | os.PathLike[str]) -> str:
+    """What ``path`` is on the nodes of a SparkContext, or of a session of Spark Connect: relative
+    ones start from the home of the application's user, who need not be that of this process."""
+    base, given = default_fs(spark_context), os.fspath(path)
+    user: str | None = None
+    is_relative = not (_ABSOLUTE_URI.match(given) or given.startswith("/"))
+    if is_relative and base.partition("://")[0] in _HOME_SCHEMES:
+        is_connect = isinstance(spark_context, ConnectContext)
+        user = (
+            spark_context.run_on_executor(current_user) if is_connect else spark_context.sparkUser()
+        )
+    return resolve(base, os.getcwd(), given, user)
+
+
 def _without_trailing_slash(uri: str) -> str:
     scheme, separator, rest = uri.partition("://")
     if not separator:

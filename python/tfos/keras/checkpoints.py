@@ -114,7 +114,7 @@ def path_in_session(context: Any, directory: str | os.PathLike[str]) -> str:
     """The URI that ``ctx.checkpoint`` makes of a path on the nodes of a SparkContext, or of a
     session of Spark Connect. Hadoop's client of this process gets the session's settings, as nodes
     have them."""
-    path = paths.resolve(paths.default_fs(context), os.getcwd(), directory)
+    path = paths.in_session(context, directory)
     if scheme_of(path) != "file":
         hadoop_settings.adopt(hadoop_settings.of_session(context))
     return path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -15,7 +14,7 @@ from tfos.spark.sessions import context_of
 
 def resolved(spark: Any, path: str) -> str:
     """The path as programs of Spark mean it: without a scheme on the default file system."""
-    return paths.resolve(paths.default_fs(context_of(spark)), os.getcwd(), path)
+    return paths.in_session(context_of(spark), path)
 
 
 def beside_files(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -72,6 +72,16 @@ def test_the_user_is_the_one_hadoop_acts_as(monkeypatch):
     assert paths.resolve("hdfs://nn", "/wd", "x") == "hdfs://nn/user/bob/x"
 
 
+def test_a_session_has_the_home_of_its_own_user(monkeypatch):
+    monkeypatch.setenv("SPARK_USER", "bob")
+    context = FakeSparkContext(hadoop_conf={"fs.defaultFS": "hdfs://nn"})
+    context.sparkUser = lambda: "ann"
+    assert paths.in_session(context, "run") == "hdfs://nn/user/ann/run"
+    del context.sparkUser  # Nobody asks for it where no home is meant.
+    assert paths.in_session(context, "/run") == "hdfs://nn/run"
+    assert paths.in_session(context, "s3a://bucket/run") == "s3a://bucket/run"
+
+
 @pytest.mark.parametrize(
     ("configured", "expected"),
     [

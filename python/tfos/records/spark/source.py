@@ -36,6 +36,7 @@ from tfos.records.spark.options import (
     plan_reading,
 )
 from tfos.records.spark.reader import TFRecordReader, directory_constants
+from tfos.spark.connect import ConnectContext
 from tfos.spark.sessions import context_of
 
 FORMAT = "tfrecord"
@@ -48,6 +49,7 @@ class TFRecordSource(DataSource):
     #: Read from the session; this host's where it is not known.
     default_fs = "file://"
     working_dir = ""
+    user: str | None = None
     parallelism = 1
     hadoop_environment: Mapping[str, str] = {}
 
@@ -132,7 +134,9 @@ class TFRecordSource(DataSource):
         )
 
     def _resolve(self, path: str) -> str:
-        return paths.resolve(self.default_fs, self.working_dir, path) if self.working_dir else path
+        if not self.working_dir:
+            return path
+        return paths.resolve(self.default_fs, self.working_dir, path, self.user)
 
     def files(self) -> list[ListedFile]:
         """What is to be read, as it is now."""
@@ -172,6 +176,8 @@ def source_of(spark: Any, name: str = FORMAT) -> type[TFRecordSource]:
         "format_name": name,
         "default_fs": paths.default_fs(context),
         "working_dir": os.getcwd(),
+        # With Spark Connect it is the one of the server, where the format is read.
+        "user": None if isinstance(context, ConnectContext) else context.sparkUser(),
         "parallelism": context.defaultParallelism,
         "hadoop_environment": hadoop_settings.of_session(context),
     }
