@@ -192,9 +192,7 @@ class Cluster:
                 "resume: what comes of a stream has no epochs, so none of them can be done. "
                 "Leave resume= out, and give ctx.checkpoint a directory"
             )
-        plan = plan_training(
-            sources, epochs, shuffle, cache, self._feed.may_lose_nodes, resumption
-        )
+        plan = plan_training(sources, epochs, shuffle, cache, self._feed.may_lose_nodes, resumption)
         if plan.jobs == 0:
             self._progress.say(f"resume | these {plan.done} epochs are done: nothing is fed")
             return

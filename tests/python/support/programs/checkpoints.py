@@ -251,7 +251,7 @@ def rows_that_break_off(spark, folder):
 
     def rows_of(batches):
         if TaskContext.get().partitionId() == 3:
-            wait_for(lambda: len(list(folder.glob("trains-*"))) == 2, "training in the second epoch")
+            wait_for(lambda: len(list(folder.glob("trains-*"))) == 2, "the second epoch")
             raise RuntimeError("no more rows can be read")
         yield from batches
 
@@ -260,8 +260,9 @@ def rows_that_break_off(spark, folder):
 
 def fit_what_is_left(ctx):
     """Fits ``epochs`` of the feed, and notes which ones Keras went through and the steps in all.
-    ``kill``: a process that this node kills when it begins its second epoch. ``repeat``: so often it
-    has fit read the feed as one epoch. ``fit``: more options for Keras. A file ``trains-N`` says that this node trains in its second epoch."""
+    ``kill``: a process that this node kills when it begins its second epoch. ``repeat``: how many
+    epochs of the feed one of fit reads. ``fit``: more options for Keras. A file ``trains-N`` says
+    that this node trains in its second epoch."""
     import tensorflow as tf
 
     import keras
