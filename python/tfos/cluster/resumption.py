@@ -11,7 +11,6 @@ from tfos.errors import BadInputError
 from tfos.keras.checkpoints import CheckpointDirectory, path_in_session
 from tfos.spark.connect import ConnectContext
 
-
 #: What Spark sets in the thread that brings a micro-batch, and in that of a DStream's interval.
 _OF_STREAMS = ("sql.streaming.queryId", "spark.streaming.internal.batchTime")
 
