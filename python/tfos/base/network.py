@@ -16,19 +16,22 @@ def host_and_port(address: str, port: int) -> str:
 def address_to_reach(bind_address: str) -> str:
     """Where this host itself reaches a server that listens on ``bind_address``: on all interfaces,
     through the loopback one."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(bind_address, bind_address)
+    return "127.0.0.1" if bind_address in ("0.0.0.0", "::") else bind_address
 
 
 def both_families(bind_address: str) -> str:
-    """``::``, for a socket of IPv6 that takes IPv4, too, in place of ``0.0.0.0``: a host may have
-    addresses of IPv6 alone. Unchanged where this host has no IPv6."""
-    if bind_address != "0.0.0.0" or not socket.has_dualstack_ipv6():
+    """For ``0.0.0.0`` and ``::``: which of them is all addresses of this host. A socket at ``::``
+    takes IPv4, too, where it says so; a host without IPv6 has ``0.0.0.0`` alone. Other addresses
+    are unchanged."""
+    if bind_address not in ("0.0.0.0", "::"):
         return bind_address
+    if not socket.has_dualstack_ipv6():
+        return "0.0.0.0"
     with socket.socket(socket.AF_INET6) as probe:
         try:
             probe.bind(("::", 0))
         except OSError:
-            return bind_address  # The kernel knows IPv6, and this host has switched it off.
+            return "0.0.0.0"  # The kernel knows IPv6, and this host has switched it off.
     return "::"
 
 

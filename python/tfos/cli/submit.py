@@ -228,12 +228,13 @@ def redacted(words: list[str]) -> str:
     hides = False
     for word in words:
         name = hadoop_settings.SECRET.search(word)
-        # After a colon it is in JSON or a header. Of a value in which anything is named like a
-        # secret nobody knows what belongs to it.
-        separator = word.find("=") if "=" in word else word.find(":", name.end() if name else 0)
+        # If any name in a value looks like a secret, all of the value is hidden: which part is
+        # that name's, nobody can tell. In JSON and headers, values follow a colon.
+        ends = [word.find("="), word.find(":", name.end())] if name else []
+        separator = min((end for end in ends if end >= 0), default=-1)
         if hides:
             word = _REDACTED
-        elif name and separator >= 0:
+        elif separator >= 0:
             word = f"{word[: separator + 1]}{_REDACTED}"
         hides = bool(name) and separator < 0 and word.startswith("-")
         shown.append(_SECRET_IN_URL.sub(rf"\1{_REDACTED}@", word))

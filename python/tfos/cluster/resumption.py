@@ -16,8 +16,8 @@ _OF_STREAMS = ("sql.streaming.queryId", "spark.streaming.internal.batchTime")
 
 
 def is_in_stream(context: Any) -> bool:
-    """Whether Spark calls this thread with what has come of a stream, as in ``foreachBatch``. With
-    Spark Connect that is in another process, which no cluster gets to."""
+    """Whether Spark runs this thread for data of a stream, as in ``foreachBatch``. With Spark
+    Connect that is in another process, which no cluster gets to."""
     return not isinstance(context, ConnectContext) and any(
         context.getLocalProperty(name) is not None for name in _OF_STREAMS
     )

@@ -65,7 +65,8 @@ def add_to_fit(
 
 def tell_companions(package: Any) -> None:
     """Has each ``fit`` of models of ``package`` tell callbacks of ours which others it has, as
-    their ``companions``. However often it is called; also among the arguments of a ``fit``."""
+    their ``companions``. May be called any number of times, even while the arguments of a ``fit``
+    are evaluated."""
     kind = package.callbacks.CallbackList
     plain = kind.set_model
     if hasattr(plain, "tells_companions"):

@@ -18,8 +18,8 @@ import numpy as np
 
 #: Of Keras 3 and of legacy Keras, by the names of the classes.
 _REMEMBERED = {
-    "EarlyStopping": ("best", "wait", "best_epoch", "stopped_epoch", "best_weights"),
-    "ReduceLROnPlateau": ("best", "wait", "cooldown_counter"),
+    "EarlyStopping": ("monitor", "best", "wait", "best_epoch", "stopped_epoch", "best_weights"),
+    "ReduceLROnPlateau": ("monitor", "best", "wait", "cooldown_counter"),
 }
 
 _PACKAGES = ("keras", "tf_keras")
@@ -42,10 +42,12 @@ def state_of(callbacks: Iterable[Any]) -> State:
 
 
 def adopt(callbacks: Iterable[Any], state: State) -> None:
-    """Has them remember what those of another node do."""
+    """Has them remember what those of another node do, or did. One that watches something else now
+    begins anew."""
     for kind, those in _with_state(callbacks).items():
         for callback, values in zip(those, state.get(kind, ()), strict=False):
-            vars(callback).update(values)
+            if values.get("monitor") == callback.monitor:
+                vars(callback).update(values)
 
 
 def has_ended_training(callbacks: Iterable[Any]) -> bool:
@@ -65,20 +67,28 @@ def decoded(text: bytes) -> Any:
     return json.loads(text, object_hook=_as_array)
 
 
-_ARRAY = "array of NumPy"
+_ARRAY, _TYPE = "array of NumPy", "type"
 
 
 def _as_text(value: Any) -> dict[str, str]:
     """An array or a number of NumPy's, for JSON: a pickle could run what its author wants."""
+    array, text = np.asarray(value), {}
+    if array.dtype.isbuiltin != 1:  # Such as bfloat16, which is not NumPy's own.
+        text[_TYPE] = array.dtype.name
+        array = array.view(f"u{array.itemsize}")
     file = io.BytesIO()
-    np.save(file, np.asarray(value), allow_pickle=False)
-    return {_ARRAY: base64.b64encode(file.getvalue()).decode()}
+    np.save(file, array, allow_pickle=False)
+    return {_ARRAY: base64.b64encode(file.getvalue()).decode(), **text}
 
 
 def _as_array(given: dict[str, Any]) -> Any:
     if _ARRAY not in given:
         return given
     array = np.load(io.BytesIO(base64.b64decode(given[_ARRAY])), allow_pickle=False)
+    if _TYPE in given:
+        import ml_dtypes
+
+        array = array.view(getattr(ml_dtypes, given[_TYPE]))
     return array if array.ndim else array.item()
 
 

@@ -78,7 +78,7 @@ def _in_mixed_precision(optimizer: Any) -> Any:
 def _become(optimizer: Any, kind: Any, compression: str | None) -> Any:
     """Makes ``optimizer`` one of ``kind``. Another one from its configuration would lose what is
     not in there, such as exclusions from weight decay, and there may be none for its schedule."""
-    # Past __setattr__, with which Keras and TensorFlow look for variables.
+    # Bypasses __setattr__, by which Keras and TensorFlow track variables.
     object.__setattr__(optimizer, "__class__", kind)
     optimizer._together = Together(compression)
     return optimizer

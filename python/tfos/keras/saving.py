@@ -81,6 +81,8 @@ class Checkpoints(Callback):
         self._epoch = 0
         self._step = 0  # of the epoch
         self._epochs_read: int | None = None  # of the feed, when the epoch began
+        #: What callbacks remembered then. They count an epoch that was cut short, too.
+        self._remembered: callback_state.State = {}
         self._watch = EpochWatch()
         self._last_time = 0.0
         self._counts = {"checkpoints": 0, "checkpoint_failures": 0}
@@ -120,6 +122,7 @@ class Checkpoints(Callback):
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._epoch, self._step = epoch, 0
         self._epochs_read = None if self._feed is None else self._feed.epochs_read()
+        self._remembered = callback_state.state_of(self.companions)
         self._watch.begin(self.model)
         # It belongs to this fit alone, which has read it by now, and may yet fail.
         self.model._initial_epoch = None
@@ -173,14 +176,15 @@ class Checkpoints(Callback):
     def _is_whole(self) -> bool:
         """Whether the epoch that ends here has had all its rows, and not only those that came
         before the feed ended. Raises :class:`BadInputError` where the driver would count others."""
-        if self._feed is None:
-            return True
-        steps = self.params.get("steps")
-        if self._feed.is_cut_short() and (steps is None or self._step < steps):
-            return False
-        if self._epochs_done is None or self._epochs_read is None:
+        if self._feed is None or self._epochs_read is None:
             return True
         read = self._feed.epochs_read() - self._epochs_read
+        steps = self.params.get("steps")
+        # A dataset that repeats itself meets the end of the feed after the last epoch.
+        if read == 0 and self._feed.is_cut_short() and (steps is None or self._step < steps):
+            return False
+        if self._epochs_done is None:
+            return True
         if read == 0 and self.model.stop_training:  # A callback has ended it early.
             return False
         if read != 1:
@@ -211,7 +215,7 @@ class Checkpoints(Callback):
                 (_described(one), np.array(tf.convert_to_tensor(one).numpy()))
                 for one in [*state_of(model), *_seeds_of(model)]
             ],
-            callback_state.state_of(self.companions),
+            callback_state.state_of(self.companions) if step == 0 else self._remembered,
         )
 
         def write() -> None:

@@ -14,8 +14,7 @@ namespace {
 
 /// Where a process of this host reaches what listens there.
 std::string AddressFromHere(std::string_view bound) {
-  if (bound == "0.0.0.0") return "127.0.0.1";
-  if (bound == "::") return "::1";
+  if (bound == "0.0.0.0" || bound == "::") return "127.0.0.1";  // Both are of both families.
   return std::string(bound);
 }
 

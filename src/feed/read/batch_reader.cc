@@ -218,6 +218,7 @@ BatchResult BatchReader::AtEnd() {
   const bool had_rows = std::exchange(rows_in_epoch_, false);
   const bool is_whole = !epoch_ends_.empty();
   if (is_whole) {
+    ++whole_epochs_;
     next_epoch_ = epoch_ends_.front();
     epoch_ends_.pop_front();
   } else if (!had_rows) {

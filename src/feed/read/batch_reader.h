@@ -130,6 +130,8 @@ class BatchReader {
 
   /// How often Next has returned EndOfEpoch.
   std::uint64_t epochs() const { return epochs_; }
+  /// Of these, those that the driver has ended: not one that ended with the feed.
+  std::uint64_t whole_epochs() const { return whole_epochs_; }
 
  private:
   /// Until so many rows are pending, or the epoch is over.
@@ -187,6 +189,7 @@ class BatchReader {
   Status failure_ TFOS_GUARDED_BY(turn_);
 
   std::atomic<std::uint64_t> epochs_ = 0;
+  std::atomic<std::uint64_t> whole_epochs_ = 0;
   std::atomic<std::uint64_t> dropped_rows_ = 0;
 };
 

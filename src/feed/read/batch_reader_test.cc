@@ -77,6 +77,8 @@ TEST_F(BatchReaderTest, AnEpochIsWholeWhenTheDriverHasEndedIt) {
     ASSERT_TRUE(end.ok()) << end.status().DebugString();
     EXPECT_EQ(std::get<EndOfEpoch>(*end).is_whole, is_whole);
   }
+  EXPECT_EQ(reader_->epochs(), 2U);
+  EXPECT_EQ(reader_->whole_epochs(), 1U);
 }
 
 TEST_F(BatchReaderTest, TheRemainderMayBeDropped) {

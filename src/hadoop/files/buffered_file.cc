@@ -8,22 +8,35 @@ Status BufferedFile::Append(std::span<const std::byte> bytes) {
   const MutexLock lock(mutex_);
   TFOS_RETURN_IF_ERROR(failure_);
   if (closed_) return file_->Append(bytes);  // It says that it is closed.
-  if (buffer_.size() + bytes.size() > kBufferBytes) TFOS_RETURN_IF_ERROR(WriteBuffer());
-  if (bytes.size() >= kBufferBytes) return Keep(file_->Append(bytes));
-  buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
-  return Status::Ok();
+  return Keep([&]() -> Status {
+    mutex_.AssertHeld();
+    if (buffer_.size() + bytes.size() > kBufferBytes) TFOS_RETURN_IF_ERROR(WriteBuffer());
+    if (bytes.size() >= kBufferBytes) return file_->Append(bytes);
+    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+    return Status::Ok();
+  });
 }
 
 Status BufferedFile::Flush() {
   const MutexLock lock(mutex_);
-  TFOS_RETURN_IF_ERROR(WriteBuffer());
-  return Keep(file_->Flush());
+  TFOS_RETURN_IF_ERROR(failure_);
+  if (closed_) return file_->Flush();
+  return Keep([&]() -> Status {
+    mutex_.AssertHeld();
+    TFOS_RETURN_IF_ERROR(WriteBuffer());
+    return file_->Flush();
+  });
 }
 
 Status BufferedFile::Sync() {
   const MutexLock lock(mutex_);
-  TFOS_RETURN_IF_ERROR(WriteBuffer());
-  return Keep(file_->Sync());
+  TFOS_RETURN_IF_ERROR(failure_);
+  if (closed_) return file_->Sync();
+  return Keep([&]() -> Status {
+    mutex_.AssertHeld();
+    TFOS_RETURN_IF_ERROR(WriteBuffer());
+    return file_->Sync();
+  });
 }
 
 Result<std::uint64_t> BufferedFile::Tell() {
@@ -36,24 +49,29 @@ Result<std::uint64_t> BufferedFile::Tell() {
 Status BufferedFile::Close() {
   const MutexLock lock(mutex_);
   if (closed_) return failure_;
-  static_cast<void>(WriteBuffer());  // Its failure is kept.
-  static_cast<void>(Keep(file_->Close()));
+  if (failure_.ok()) {
+    static_cast<void>(Keep([&] {
+      mutex_.AssertHeld();
+      return WriteBuffer();
+    }));
+  }
+  const Status closed = file_->Close();
   closed_ = true;
+  if (failure_.ok()) failure_ = closed;
   return failure_;
 }
 
 Status BufferedFile::WriteBuffer() {
-  TFOS_RETURN_IF_ERROR(failure_);
   if (buffer_.empty()) return Status::Ok();
-  Status status = Keep(file_->Append(buffer_));
+  Status status = file_->Append(buffer_);
   buffer_.clear();
   return status;
 }
 
-Status BufferedFile::Keep(Status status) {
-  // What is asked of a closed file takes nothing from it.
-  if (closed_) return status;
-  if (failure_.ok()) failure_ = std::move(status);
+template <typename Operation>
+Status BufferedFile::Keep(Operation operation) {
+  failure_ = {ErrorKind::kNoResources, "no memory"};  // If the operation throws.
+  failure_ = operation();
   return failure_;
 }
 

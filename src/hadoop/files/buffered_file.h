@@ -33,8 +33,9 @@ class BufferedFile : public WritableFile {
 
  private:
   Status WriteBuffer() TFOS_REQUIRES(mutex_);
-  /// Keeps the first failure, which it returns.
-  Status Keep(Status status) TFOS_REQUIRES(mutex_);
+  /// What `operation` returns, which is kept. What it throws, as for want of memory, is kept, too.
+  template <typename Operation>
+  Status Keep(Operation operation) TFOS_REQUIRES(mutex_);
 
   Mutex mutex_;
   const std::unique_ptr<WritableFile> file_ TFOS_POINTEE_GUARDED_BY(mutex_);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <new>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,7 @@ struct Seen {
   std::string content;
   int closed = 0;
   bool broken = false;
+  bool throws = false;
 };
 
 class FakeFile : public WritableFile {
@@ -37,6 +39,7 @@ class FakeFile : public WritableFile {
  private:
   /// As where Java takes no further thread, or has no memory for moving data.
   Status Outcome() const {
+    if (seen_.throws) throw std::bad_alloc();
     return seen_.broken ? Status(ErrorKind::kRetryLater, "not now") : Status::Ok();
   }
 
@@ -85,6 +88,16 @@ TEST_F(BufferedFileTest, ALargePieceThatIsLostIsKnownAtTheEnd) {
   EXPECT_FALSE(Append(large_).ok());
   seen_.broken = false;
   EXPECT_FALSE(file_.Close().ok());
+}
+
+TEST_F(BufferedFileTest, WhatIsLostForWantOfMemoryIsKnownAtTheEnd) {
+  EXPECT_TRUE(Append("lost").ok());
+  seen_.throws = true;
+  EXPECT_THROW(static_cast<void>(file_.Flush()), std::bad_alloc);
+  seen_.throws = false;
+  EXPECT_FALSE(Append("more").ok());
+  EXPECT_EQ(file_.Close().kind(), ErrorKind::kNoResources);
+  EXPECT_EQ(seen_.content, "");
 }
 
 TEST_F(BufferedFileTest, TheEndThatIsWrittenByClosingMayFail) {

@@ -106,6 +106,8 @@ Result<std::size_t> HadoopSource::ReadAt(const Call& call, const Stream& stream,
 }
 
 Result<bool> HadoopSource::LookForMore(std::uint64_t offset) {
+  // One at a time, so that what was opened later takes the place of what was opened before.
+  const MutexLock look(look_mutex_);
   TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
   auto opened = OfPath(*call, call->methods().open, path_, "open");
   if (!opened.ok()) {

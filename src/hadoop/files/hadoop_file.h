@@ -40,6 +40,7 @@ class HadoopSource : public PositionedSource {
 
   Client& client_;
   const std::string path_;
+  Mutex look_mutex_;  ///< Taken before `mutex_`.
   Mutex mutex_;
   /// Those that read from it share it: another one may come in its place meanwhile.
   std::shared_ptr<Stream> stream_ TFOS_GUARDED_BY(mutex_);

@@ -25,7 +25,7 @@ namespace tfos::hadoop {
 ///
 /// The file may grow, as an event file does while TensorBoard waits at its end. A read that comes
 /// to the same end again has the source look for more. The one that only hears that nothing follows
-/// the bytes just read does not, so that readers of whole files need no such look.
+/// the bytes just read does not, so that those that read a file once need no such look.
 ///
 /// Owner and lifetime: owns its source; holds up to 2 MiB while it is being read sequentially. The
 /// destructor waits for what is being read. Threads: any number at a time. Errors: those of the

@@ -21,6 +21,7 @@ struct Seen {
   std::atomic<int> streamed = 0;
   std::atomic<int> positioned = 0;
   std::atomic<bool> broken = false;
+  std::atomic<bool> blind = false;               ///< A look for more fails.
   std::uint64_t last_streamed = 0;               ///< Where the last read of the stream began.
   std::counting_semaphore<> may_stream{kReads};  ///< Each read of the stream takes one.
   std::counting_semaphore<> has_streamed{0};
@@ -62,7 +63,7 @@ class FakeSource : public PositionedSource {
   }
   Result<bool> LookForMore(std::uint64_t offset) override {
     ++seen_.looks;
-    if (seen_.broken) return Status::FromErrno(EIO, "open");
+    if (seen_.broken || seen_.blind) return Status::FromErrno(EIO, "open");
     if (seen_.deleted || offset >= seen_.bytes.size()) return false;
     seen_.hidden = 0;
     return true;
@@ -248,6 +249,18 @@ TEST_F(ReadAheadTest, SaysThatItCannotLook) {
   EXPECT_FALSE(file_.Read(size - 10, room).ok());
   seen_.broken = false;
   EXPECT_EQ(Check(size - 10, 20), 10u);
+}
+
+TEST_F(ReadAheadTest, WhatWasReadIsGivenThoughALookFails) {
+  seen_.hidden = 10;
+  const std::size_t size = seen_.bytes.size();
+  EXPECT_EQ(Check(size - 20, 20), 10u);
+  seen_.blind = true;
+  EXPECT_EQ(Check(size - 20, 20), 10u);
+  std::vector<std::byte> room(20);
+  EXPECT_FALSE(file_.Read(size - 10, room).ok()) << "the next read tells of it";
+  seen_.blind = false;
+  EXPECT_EQ(Check(size - 20, 20), 20u);
 }
 
 TEST_F(ReadAheadTest, AFileAtItsEndHasNoThread) {

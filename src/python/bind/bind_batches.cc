@@ -112,8 +112,8 @@ void BindBatches(nb::module_& module) {
       .def("begin_at", &BeginAt, nb::arg("epoch"),
            "Reads on from this epoch, and past the ends of those before it.")
       .def_prop_ro(
-          "epochs", [](datasets::BatchSource& source) { return source.reader().epochs(); },
-          "How many epochs were read to their end, or to that of the feed.")
+          "epochs", [](datasets::BatchSource& source) { return source.reader().whole_epochs(); },
+          "How many epochs were read to their end.")
       .def_prop_ro(
           "cut_short", &datasets::BatchSource::cut_short,
           "Whether what ended the last pass was the feed, rather than the end of an epoch.")

@@ -98,7 +98,7 @@ std::vector<std::int64_t> ShapeOf(const TF_Tensor* tensor) {
   return shape;
 }
 
-/// More of a name than this would not be compared.
+/// Of the 256 bytes of a name that members compare: the rest is for what Python says.
 constexpr std::size_t kMostShapeBytes = 64;
 
 /// As Python writes shapes; many of them as a checksum (FNV-1a).
@@ -142,7 +142,7 @@ Tensors TensorsOf(TF_OpKernelContext* context, int first, TF_Status* status) {
   for (int index = first; index < Api().NumInputs(context); ++index) {
     TensorPointer input = InputOf(context, index, status);
     if (input == nullptr) return tensors;
-    const std::vector<std::int64_t> shape = ShapeOf(input.get());
+    std::vector<std::int64_t> shape = ShapeOf(input.get());
     tensors.dtype = Api().TensorType(input.get());
     const std::size_t bytes = Api().TensorByteSize(input.get());
     TensorPointer output(Api().AllocateOutput(context, index - first, tensors.dtype, shape.data(),
@@ -151,7 +151,7 @@ Tensors TensorsOf(TF_OpKernelContext* context, int first, TF_Status* status) {
     tensors.memory.push_back({.from = Api().TensorData(input.get()),
                               .to = Api().TensorData(output.get()),
                               .bytes = bytes});
-    tensors.shapes.push_back(shape);
+    tensors.shapes.push_back(std::move(shape));
     tensors.held.push_back(std::move(input));
     tensors.held.push_back(std::move(output));
   }

@@ -248,6 +248,8 @@ def test_secrets_are_not_shown():
         ),
         (["--token=K=K", "5"], "--token=REDACTED 5"),
         (["X-Auth-Token: K", "5"], "X-Auth-Token:REDACTED 5"),
+        (["X-Auth-Token: K=K"], "X-Auth-Token:REDACTED"),
+        (['{"fs.azure.account.key.x": "K=="}'], """'{"fs.azure.account.key.x":REDACTED'"""),
         (["https://me:K@K@host/x", "5"], "https://me:REDACTED@host/x 5"),
         (["hdfs://nn:8020/tokens/p.py", "a=5"], "hdfs://nn:8020/tokens/p.py a=5"),
     ],

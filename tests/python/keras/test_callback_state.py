@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tf_keras
@@ -40,6 +41,20 @@ def test_callbacks_of_a_node_that_joins_decide_as_those_of_the_others(package):
     assert np.array_equal(own.best_weights, [np.ones(3)])
     assert (plateau.wait, plateau.cooldown_counter) == (1, 4)
     assert (validating.wait, validating.stopped_epoch, validating.patience) == (3, 7, 0)
+
+
+def test_a_callback_that_watches_something_else_begins_anew(package):
+    theirs = [package.callbacks.EarlyStopping("val_loss")]
+    theirs[0].wait, theirs[0].best = 2, 0.5
+    ours = [package.callbacks.EarlyStopping("accuracy")]
+    callback_state.adopt(ours, callback_state.state_of(theirs))
+    assert ours[0].wait == 0 and ours[0].monitor == "accuracy"
+
+
+def test_weights_of_half_the_width_keep_their_type():
+    given = np.ones((2, 3), ml_dtypes.bfloat16)
+    again = callback_state.decoded(callback_state.encoded([given]))[0]
+    assert again.dtype == given.dtype and np.array_equal(again, given)
 
 
 def test_a_node_may_have_others(package):

@@ -262,9 +262,12 @@ def deciding():
     ]
 
 
-def fit_with(directory, *more, epochs, losses=(3, 1, 2, 2, 2, 2, 2, 2), deciding=deciding):
+def fit_with(
+    directory, *more, epochs, losses=(3, 1, 2, 2, 2, 2, 2, 2), deciding=deciding, feed=None
+):
     """The model, its epochs with the rate in each, and the callbacks that decide."""
     model, callbacks, rates = compiled(), deciding(), {}
+    kept = Checkpoints(str(directory), None, 3, feed=feed)
 
     class Seen(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch, logs=None):
@@ -277,7 +280,7 @@ def fit_with(directory, *more, epochs, losses=(3, 1, 2, 2, 2, 2, 2, 2), deciding
         programs.dataset_of(),
         epochs=epochs,
         verbose=0,
-        callbacks=[Seen(), *callbacks, Checkpoints(str(directory), None, 3), *more],
+        callbacks=[Seen(), *callbacks, kept, programs.wait_for_writer(kept), *more],
     )
     return model, rates, callbacks
 
@@ -293,6 +296,35 @@ def test_callbacks_that_decide_go_on_where_they_were(tmp_path, moment):
     assert resumed == {epoch: rates[epoch] for epoch in range(moment[0], 5)}
     assert stopping.best_epoch == 1
     assert_same(programs.everything_of(again), programs.everything_of(whole))
+
+
+def test_an_epoch_that_was_cut_short_does_not_count_for_callbacks(tmp_path):
+    """It is trained again as a whole."""
+
+    class Feed:
+        read = 0
+
+        def epochs_read(self):
+            return self.read
+
+        def is_cut_short(self):
+            return self.read == 2
+
+    def count(epoch, logs):
+        feed.read += 1
+
+    def stop(model):
+        model.stop_training = True
+
+    feed = Feed()
+    _, rates, _ = fit_with(tmp_path / "whole", epochs=8)
+    # The feed ends in the third epoch, of whose end callbacks hear nevertheless.
+    ends = [keras.callbacks.LambdaCallback(on_epoch_end=count), programs.after_batch(2, 3, stop)]
+    fit_with(tmp_path / "run", *ends, epochs=8, feed=feed)
+    assert tfos.last_checkpoint(tmp_path / "run")[1:] == (2, 3)
+    _, resumed, (stopping, _) = fit_with(tmp_path / "run", epochs=8)
+    assert resumed == {epoch: rates[epoch] for epoch in (2, 3, 4)}
+    assert stopping.best_epoch == 1
 
 
 def test_a_training_that_a_callback_has_ended_is_done(tmp_path):

@@ -77,6 +77,12 @@ def test_a_call_that_has_fed_no_epoch_uses_none_up(spark, leftovers, tmp_path):
     with start(spark, tmp_path, 2) as cluster:
         with pytest.raises(BadInputError, match="decimals"):
             cluster.train(spark.sql("SELECT CAST(1 AS DECIMAL(3, 1)) AS x"), epochs=2)
+        for of_stream in ("sql.streaming.queryId", "spark.streaming.internal.batchTime"):
+            # As Spark sets it in the threads of foreachBatch and foreachRDD.
+            spark.sparkContext.setLocalProperty(of_stream, "1")
+            with pytest.raises(BadInputError, match="what comes of a stream has no epochs"):
+                cluster.train(rows, epochs=2)
+            spark.sparkContext.setLocalProperty(of_stream, None)
         cluster.train(rows, epochs=2)
     assert cluster.ledger().delivered == ROWS
 
@@ -128,6 +134,7 @@ def test_an_epoch_that_was_cut_short_is_fed_again(spark, leftovers, tmp_path, ho
     [
         ({"fit": {"steps_per_epoch": 5}}, "this fit counts epochs of 5 steps"),
         ({"repeat": 2}, "this one has read to the end of 2"),
+        ({"repeat": None}, "this one has read to the end of 4"),
     ],
 )
 def test_epochs_of_fit_must_be_those_that_are_fed(spark, leftovers, tmp_path, args, message):
@@ -135,6 +142,12 @@ def test_epochs_of_fit_must_be_those_that_are_fed(spark, leftovers, tmp_path, ar
         with start(spark, tmp_path, 4, **args) as cluster:
             cluster.train(programs.rows_to_fit(spark), epochs=4)
     assert tfos.last_checkpoint(tmp_path / "run") is None
+
+
+def test_a_dataset_that_repeats_itself_may_read_one_epoch(spark, leftovers, tmp_path):
+    with start(spark, tmp_path, 1, repeat=None) as cluster:
+        cluster.train(programs.rows_to_fit(spark))
+    assert tfos.last_checkpoint(tmp_path / "run")[1:] == (1, 0)
 
 
 @pytest.mark.long

@@ -22,7 +22,8 @@ def state_of(number: int) -> State:
     variables = [
         (Variable(name, value.dtype.name, value.shape), value) for name, value in values.items()
     ]
-    best = {"wait": number, "best": float("inf"), "best_weights": [values["dense/kernel"]]}
+    weights = [values["dense/kernel"], values["dense/bias"]]
+    best = {"wait": number, "best": float("inf"), "best_weights": weights}
     return State(number, 10 * number, "Adam", variables, {"EarlyStopping": [best]})
 
 
