@@ -117,6 +117,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_a_host_that_lacks_something_is_named(cluster: str, leftovers: None) -> None:
     done = run("--cluster", cluster)
     assert done.returncode == 1, done.stderr

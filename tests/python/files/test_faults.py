@@ -289,6 +289,7 @@ print("RESULT", spark.read.format("tfrecord").load(uri).selectExpr("count(*)").f
 
 @pytest.mark.spark  # In a process of its own.
 @pytest.mark.timeout(BOUND_SECONDS + 60)
+@pytest.mark.long
 def test_spark_says_what_failed_and_shows_nothing_of_it(hadoop, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/_SUCCESS").touch()

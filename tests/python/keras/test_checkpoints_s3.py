@@ -36,7 +36,7 @@ def write_large(directory, epoch):
     """Writes a checkpoint in several parts of an upload, which `IMPATIENT` makes small."""
     value = np.full(3 << 18, epoch, np.float64)
     variable = Variable("large", value.dtype.name, value.shape)
-    CheckpointDirectory(directory).write(State(epoch, 0, "Adam", [(variable, value)]))
+    CheckpointDirectory(directory).write(State(epoch, 0, "Adam", [(variable, value)], {}))
 
 
 def ends_of(s3a, write, fail):
@@ -61,7 +61,14 @@ def ends_of(s3a, write, fail):
             return
 
 
-@pytest.mark.parametrize("write", [write_next, write_same_number, write_large])
+@pytest.mark.parametrize(
+    "write",
+    [
+        write_next,
+        pytest.param(write_same_number, marks=pytest.mark.long),
+        pytest.param(write_large, marks=pytest.mark.long),
+    ],
+)
 def test_a_writer_that_dies_after_any_request_leaves_a_whole_one(s3a, write):
     """The S3 sees of it what it sees of a process that is killed there."""
     epochs = [0]

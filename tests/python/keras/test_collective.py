@@ -132,6 +132,7 @@ def test_an_overflow_on_one_node_skips_the_step_on_all(spark, tmp_path, leftover
     assert np.isfinite(np.concatenate([np.ravel(weight) for weight in first["weights"]])).all()
 
 
+@pytest.mark.long
 def test_every_kind_of_model_is_the_same_on_all_nodes(spark, tmp_path, leftovers):
     first, second = run(spark, programs.kinds_of_models, tmp_path)
     assert first == second

@@ -172,6 +172,7 @@ def train_words(ctx):
     return model.get_weights()
 
 
+@pytest.mark.long
 def test_rows_of_an_embedding_are_averaged_to_the_end_of_uneven_epochs(spark_on, leftovers):
     import keras
 

@@ -216,6 +216,7 @@ def test_an_error_of_the_program_is_not_tried_again(spark_on, leftovers, tmp_pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0-0", "1-0"]
 
 
+@pytest.mark.long
 def test_a_node_that_joins_with_another_state_is_an_error_that_says_so(
     spark_on, leftovers, tmp_path
 ):

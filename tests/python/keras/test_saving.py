@@ -24,6 +24,8 @@ from tfos.keras.saving import Checkpoints, _Writer
 from tfos.keras.skipping import is_skipping
 
 BATCHES, EPOCHS = programs.BATCHES, programs.EPOCHS
+#: An epoch, and how many batches of it were trained on.
+MOMENTS = ((1, 2), (0, 1), (1, BATCHES), (2, 4))
 
 
 class Interrupted(Exception):
@@ -60,8 +62,14 @@ def undisturbed(tmp_path_factory):
     return programs.everything_of(fit(callback)[0])
 
 
-@pytest.mark.parametrize("kind", ["local", "hdfs"])
-@pytest.mark.parametrize("moment", [(0, 1), (1, 2), (1, BATCHES), (2, 4)])
+@pytest.mark.parametrize(
+    ("kind", "moment"),
+    [
+        ("hdfs", (1, 2)),
+        *(("local", moment) for moment in MOMENTS),
+        *(pytest.param("hdfs", moment, marks=pytest.mark.long) for moment in MOMENTS[1:]),
+    ],
+)
 def test_a_fit_goes_on_bit_for_bit(undisturbed, empty_directory, kind, moment):
     directory = f"{empty_directory(kind)}/run"
     with pytest.raises(Interrupted):

@@ -162,6 +162,7 @@ hang()
         assert "Eigen::ThreadPoolTempl<...>" in native or "tsl::" in native
 
 
+@pytest.mark.long
 def test_tensorflow_that_computes_is_not_harmed():
     """Its kernels keep data where the stack would be, so a signal's handler would destroy it."""
     program = """

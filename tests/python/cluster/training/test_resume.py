@@ -106,7 +106,9 @@ def test_what_a_stream_brings_has_no_epochs_to_pass_over(spark, tmp_path):
 
 
 @pytest.mark.timeout(3 * BOUND_SECONDS)
-@pytest.mark.parametrize("how", ["rows break off", "tfos stop"])
+@pytest.mark.parametrize(
+    "how", [pytest.param("rows break off", marks=pytest.mark.long), "tfos stop"]
+)
 def test_an_epoch_that_was_cut_short_is_fed_again(spark, leftovers, tmp_path, how):
     rows = programs.rows_that_break_off(spark, tmp_path)
     if how == "tfos stop":
@@ -133,7 +135,7 @@ def test_an_epoch_that_was_cut_short_is_fed_again(spark, leftovers, tmp_path, ho
     ("args", "message"),
     [
         ({"fit": {"steps_per_epoch": 5}}, "this fit counts epochs of 5 steps"),
-        ({"repeat": 2}, "this one has read to the end of 2"),
+        pytest.param({"repeat": 2}, "this one has read to the end of 2", marks=pytest.mark.long),
         ({"repeat": None}, "this one has read to the end of 4"),
     ],
 )
