@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import signal
+import threading
 
 import numpy as np
 from pyspark import TaskContext
@@ -245,12 +246,15 @@ def rows_to_fit(spark):
     return spark.range(0, 160, 1, 4).selectExpr(*columns)
 
 
-def rows_that_break_off(spark, folder):
-    """Likewise, of which one partition fails when all nodes train on others in the second epoch."""
+def rows_that_break_off(spark, folder, fails):
+    """Likewise, of which one partition has none. When all nodes train on others in the second
+    epoch, it ``fails``, or else it waits without end."""
     frame = rows_to_fit(spark)
 
     def rows_of(batches):
         if TaskContext.get().partitionId() == 3:
+            if not fails:
+                threading.Event().wait()
             wait_for(lambda: len(list(folder.glob("trains-*"))) == 2, "the second epoch")
             raise RuntimeError("no more rows can be read")
         yield from batches
