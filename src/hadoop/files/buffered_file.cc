@@ -17,25 +17,18 @@ Status BufferedFile::Append(std::span<const std::byte> bytes) {
   });
 }
 
-Status BufferedFile::Flush() {
-  const MutexLock lock(mutex_);
-  TFOS_RETURN_IF_ERROR(failure_);
-  if (closed_) return file_->Flush();
-  return Keep([&]() -> Status {
-    mutex_.AssertHeld();
-    TFOS_RETURN_IF_ERROR(WriteBuffer());
-    return file_->Flush();
-  });
-}
+Status BufferedFile::Flush() { return PassOn(&WritableFile::Flush); }
 
-Status BufferedFile::Sync() {
+Status BufferedFile::Sync() { return PassOn(&WritableFile::Sync); }
+
+Status BufferedFile::PassOn(Status (WritableFile::*operation)()) {
   const MutexLock lock(mutex_);
   TFOS_RETURN_IF_ERROR(failure_);
-  if (closed_) return file_->Sync();
+  if (closed_) return (*file_.*operation)();  // It says that it is closed.
   return Keep([&]() -> Status {
     mutex_.AssertHeld();
     TFOS_RETURN_IF_ERROR(WriteBuffer());
-    return file_->Sync();
+    return (*file_.*operation)();
   });
 }
 

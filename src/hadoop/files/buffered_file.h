@@ -32,6 +32,8 @@ class BufferedFile : public WritableFile {
   Status Close() override;
 
  private:
+  /// Writes the buffer, and then does the same with the file.
+  Status PassOn(Status (WritableFile::*operation)()) TFOS_EXCLUDES(mutex_);
   Status WriteBuffer() TFOS_REQUIRES(mutex_);
   /// What `operation` returns, which is kept. What it throws, as for want of memory, is kept, too.
   template <typename Operation>
