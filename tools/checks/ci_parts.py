@@ -65,7 +65,7 @@ def parts_of_ci() -> list[Part]:
             Part(f"{sanitizer}/{name}", f"make sanitize-{sanitizer} PART={name}")
             for name in (*FOLDERS, EXTENSION)
         ]
-    # A few cases with each other Spark; a run of all downloads too much.
+    # A few cases with one of the other versions of Spark. All of them would download too much.
     parts += [
         Part(name, f"make test-matrix SHORT=1 VERSIONS={name}")
         for name in MINUTES

@@ -20,9 +20,9 @@ def address_to_reach(bind_address: str) -> str:
 
 
 def both_families(bind_address: str) -> str:
-    """For ``0.0.0.0`` and ``::``: which of them is all addresses of this host. A socket at ``::``
-    takes IPv4, too, where it says so; a host without IPv6 has ``0.0.0.0`` alone. Other addresses
-    are unchanged."""
+    """The address to bind for all addresses of this host, in place of ``0.0.0.0`` or ``::``. It is
+    ``::`` if the host has IPv6, as a socket there can take IPv4, too. Otherwise it is ``0.0.0.0``.
+    Other addresses stay as they are."""
     if bind_address not in ("0.0.0.0", "::"):
         return bind_address
     if not socket.has_dualstack_ipv6():

@@ -51,8 +51,8 @@ def adopt(callbacks: Iterable[Any], state: State) -> None:
 
 
 def has_ended_training(callbacks: Iterable[Any]) -> bool:
-    """Whether one of them, as it has it by :func:`adopt`, has ended its training. With more
-    patience than it had then, it goes on."""
+    """Whether one of them had ended the training when its state was saved, which it has by
+    :func:`adopt`. A callback that has more patience now lets it go on."""
     stopping = _with_state(callbacks)["EarlyStopping"]
     return any(each.stopped_epoch > 0 and each.wait >= each.patience for each in stopping)
 

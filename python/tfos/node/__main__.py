@@ -125,8 +125,8 @@ def _show_gpus(bootstrap: dict[str, Any]) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # Other nodes may lease those of the host.
         if gpu.has_devices():
             warnings.warn(
-                "this host has GPUs, and the node asked for none: it trains without. gpu_count=1 "
-                "in tfos.run, or spark.tfos.gpu.count, asks for one",
+                "this host has GPUs, and the node asked for none: it trains without them. Ask for "
+                "one with gpu_count=1 in tfos.run, or with spark.tfos.gpu.count=1",
                 RuntimeWarning,
                 stacklevel=2,
             )
