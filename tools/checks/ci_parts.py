@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Divides what takes too long for one run of CI: each run takes one part of the checks, and one
-share of the long tests. The commit's hash chooses both. Over many commits each gets its turn.
+"""Divides what takes too long for one run of CI: each run takes one part, beside lint and tests.
+The commit's hash chooses it. Over many commits each gets its turn.
 
     tools/checks/ci_parts.py list             each part, its minutes and its command
     tools/checks/ci_parts.py choose COMMIT    the part that CI runs for this commit
     tools/checks/ci_parts.py command PART     the command that runs a part
-    tools/checks/ci_parts.py long COMMIT      where `make test-long` finds this commit's share
 """
 
 from __future__ import annotations
@@ -23,26 +22,32 @@ MINUTES = {
     "fuzz": 9,
     "address/data": 7,
     "address/feed": 10,
-    "address/cluster": 14,
+    "address/cluster": 9,
+    "address/control": 10,
     "address/extension": 9,
     "thread/data": 5,
     "thread/feed": 9,
-    "thread/cluster": 12,
+    "thread/cluster": 8,
+    "thread/control": 9,
     "thread/extension": 7,
     "spark-3.5.7": 6,
     "spark-4.0.1": 6,
     "spark-4.2.1": 6,
     "spark-4.3.0": 6,
+    "long/cluster": 9,
+    "long/keras": 9,
+    "long/walkthroughs": 9,
+    "long/others": 9,
 }
-LONGEST = 15
+LONGEST = 12
 
 TESTS = "tests/python"
-#: The folders of each share of the long tests. One more has those of all other folders.
-SHARES = (
-    (f"{TESTS}/cluster",),
-    (f"{TESTS}/keras", f"{TESTS}/mlflow"),
-    (f"{TESTS}/walkthroughs", f"{TESTS}/repository"),
-)
+#: {part of the long tests: its folders}. One more, long/others, has those of all other folders.
+LONG_TESTS = {
+    "cluster": ("cluster",),
+    "keras": ("keras", "mlflow"),
+    "walkthroughs": ("walkthroughs", "repository"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,8 +62,8 @@ class Part:
         return MINUTES[self.name]
 
 
-def parts_of_ci() -> list[Part]:
-    """All parts, of which each run of CI takes one."""
+def checks() -> list[Part]:
+    """The parts with Clang, its sanitizers and other versions of Spark."""
     parts = [Part("analyse", "make analyse"), Part("fuzz", "make fuzz")]
     for sanitizer in SANITIZERS:
         parts += [
@@ -74,22 +79,30 @@ def parts_of_ci() -> list[Part]:
     return parts
 
 
+def long_tests() -> list[Part]:
+    """The parts of the long tests."""
+    folders = {
+        name: [f"{TESTS}/{folder}" for folder in folders] for name, folders in LONG_TESTS.items()
+    }
+    others = [f"--ignore={folder}" for each in folders.values() for folder in each]
+    folders["others"] = [TESTS, *others]
+    return [
+        Part(f"long/{name}", f"make test-long LONG_TESTS='{' '.join(each)}'")
+        for name, each in folders.items()
+    ]
+
+
+def parts_of_ci() -> list[Part]:
+    """All parts, of which each run of CI takes one."""
+    return checks() + long_tests()
+
+
 def choose(commit: str) -> Part:
     """The part for a commit, by its hash (or the beginning of it, of 8 digits or more)."""
-    parts = parts_of_ci()
-    return parts[int(commit[:8], 16) % len(parts)]
-
-
-def long_tests_of(commit: str) -> str:
-    """Arguments of pytest: the share of the long tests for a commit, by its whole hash."""
-    # Other digits than those that choose the part, so that each part meets all shares.
-    return shares()[int(commit[-8:], 16) % len(shares())]
-
-
-def shares() -> list[str]:
-    """The arguments of pytest for each share of the long tests."""
-    others = [f"--ignore={folder}" for folders in SHARES for folder in folders]
-    return [*map(" ".join, SHARES), " ".join([TESTS, *others])]
+    number = int(commit[:8], 16)
+    # Every other commit takes long tests: each change may break these, few break a check.
+    parts = long_tests() if number % 2 else checks()
+    return parts[number // 2 % len(parts)]
 
 
 def hash_of(commit: str) -> str:
@@ -115,7 +128,6 @@ def main() -> int:
     commands.add_parser("list")
     commands.add_parser("choose").add_argument("commit")
     commands.add_parser("command").add_argument("part")
-    commands.add_parser("long").add_argument("commit")
     arguments = parser.parse_args()
     try:
         if arguments.what == "list":
@@ -123,8 +135,6 @@ def main() -> int:
                 print(f"{part.name:18} {part.minutes:3} min  {part.command}")
         elif arguments.what == "choose":
             print(choose(hash_of(arguments.commit)).name)
-        elif arguments.what == "long":
-            print(long_tests_of(hash_of(arguments.commit)))
         else:
             print(part_of_ci(arguments.part).command)
     except ValueError as error:

@@ -26,14 +26,16 @@ FOLDERS = {
         "src/tensorflow",
     ),
     "feed": ("src/datasets", "src/feed", "src/node", "src/simulation"),
-    "cluster": ("src/cli", "src/collective", "src/control", "src/net", "src/parameter_server"),
+    "cluster": ("src/cli", "src/collective", "src/net", "src/parameter_server"),
+    "control": ("src/control",),
 }
 #: {the part: the folders of the benchmarks that it builds, so that they link}. They use what the
 #: part's tests use.
 BENCHMARKS = {
     "data": ("bench/inference",),
     "feed": ("bench/feed",),
-    "cluster": ("bench/collective", "bench/control"),
+    "cluster": ("bench/collective",),
+    "control": ("bench/control",),
 }
 #: The part that tests the Python extension instead of a folder's C++ tests.
 EXTENSION = "extension"

@@ -35,6 +35,7 @@ print(rows, [(status.path, status.size) for status in access.list(root)][-1])
 """
 
 
+@pytest.mark.long
 def test_files_survive_the_loss_of_the_active_name_node(tmp_path):
     with hadoop_cluster.HadoopCluster(directory=tmp_path, ha=True) as cluster:
         assert cluster.uri == "hdfs://tfos"

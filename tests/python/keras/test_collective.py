@@ -97,6 +97,7 @@ def test_an_optimizer_keeps_what_no_configuration_says(package):
     assert isinstance(own, Own) and type(own).__name__ == "Own" and own.more == 3
 
 
+@pytest.mark.long
 def test_uneven_batches_train_as_one_machine_does_with_the_rows_of_all_nodes(
     spark, tmp_path, leftovers
 ):

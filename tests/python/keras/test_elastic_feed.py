@@ -129,6 +129,7 @@ def run_two(spark, tmp_path):
     return tfos.run(spark, train_by_fit, nodes=(2, 2), args=args)
 
 
+@pytest.mark.long
 def test_an_epoch_without_rows_comes_before_the_first_row(spark_on, leftovers, tmp_path):
     """Programs wait for that row, which says what the columns hold."""
     spark = spark_on(THREE_EXECUTORS)

@@ -63,6 +63,7 @@ def test_a_metric_of_several_numbers_is_averaged_in_its_shape(nodes):
     assert isinstance(chief[1][0], float)
 
 
+@pytest.mark.long
 def test_killed_nodes_go_on_where_the_chief_has_saved(nodes, tmp_path):
     with TwoNodes() as killed, pytest.raises(Died):
         killed.run(programs.resumable, str(tmp_path), 2)

@@ -96,7 +96,13 @@ def runs_shown_by(url):
     return wait_for(runs, f"a run at {url}")
 
 
-@pytest.mark.parametrize("is_absolute", [True, False], ids=["absolute", "relative"])
+@pytest.mark.parametrize(
+    "is_absolute",
+    [
+        pytest.param(True, id="absolute"),
+        pytest.param(False, id="relative", marks=pytest.mark.long),
+    ],
+)
 def test_summaries_lie_where_tensorboard_looks_whatever_the_default_file_system(
     spark, hadoop, tmp_path, is_absolute
 ):

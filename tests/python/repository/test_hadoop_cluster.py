@@ -16,6 +16,7 @@ from support.waiting import BOUND_SECONDS, wait_for
 HARNESS = pathlib.Path(hadoop_cluster.__file__)
 
 
+@pytest.mark.long
 @pytest.mark.hdfs
 def test_nothing_stays_when_the_harness_is_killed(tmp_path):
     process = subprocess.Popen(

@@ -28,6 +28,7 @@ def stacks_of(driver, node_id, wanted):
     return text_of(driver, "#stack")
 
 
+@pytest.mark.long
 def test_a_print_and_the_stacks_of_nodes_that_hang(standalone_spark, tmp_path, leftovers):
     with pytest.raises(ClusterStoppedError):
         with start(standalone_spark, operate.print_and_hang, tmp_path) as cluster:

@@ -79,6 +79,7 @@ def test_a_profile_shows_the_hot_function_and_no_values(standalone_spark, tmp_pa
     assert [path.name for path in tmp_path.glob("*.part")] == []
 
 
+@pytest.mark.long
 def test_a_program_that_waits_for_its_own_dataset_is_told(standalone_spark, tmp_path, leftovers):
     with start(standalone_spark, operate.fit_on_a_slow_dataset, tmp_path):
         wait_for_files(tmp_path, "trains")

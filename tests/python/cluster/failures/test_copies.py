@@ -34,7 +34,10 @@ def spark(spark_on, tmp_path_factory):
 
 
 @pytest.mark.failure("speculative task", "training", "shutdown")
-@pytest.mark.parametrize("nodes", [2, (1, 2)], ids=["all needed", "elastic"])
+@pytest.mark.parametrize(
+    "nodes",
+    [pytest.param(2, id="all needed", marks=pytest.mark.long), pytest.param((1, 2), id="elastic")],
+)
 def test_a_copy_of_a_launch_task_stands_by(spark, tmp_path, capfd, leftovers, nodes):
     said = ""
 

@@ -30,7 +30,9 @@ def _registered():
 
 
 @pytest.mark.failure("agent killed", "starting")
-@pytest.mark.parametrize("input_mode", ["tensorflow", "spark"])
+@pytest.mark.parametrize(
+    "input_mode", [pytest.param("tensorflow", marks=pytest.mark.long), "spark"]
+)
 def test_a_node_that_is_lost_is_started_again(spark_on, leftovers, tmp_path, input_mode):
     spark = spark_on("local-cluster[2,1,1024]")
 

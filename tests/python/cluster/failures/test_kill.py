@@ -78,7 +78,7 @@ failure, long = pytest.mark.failure, pytest.mark.long
         pytest.param(
             "shutdown", "coordinator", marks=[long, failure("coordinator killed", "shutdown")]
         ),
-        pytest.param("feed", "executor", marks=failure("executor killed", "feeding")),
+        pytest.param("feed", "executor", marks=[long, failure("executor killed", "feeding")]),
         pytest.param("train", "executor", marks=[long, failure("executor killed", "training")]),
         pytest.param(
             "push", "executor", marks=[long, failure("executor killed", "parameter servers")]

@@ -215,12 +215,9 @@ def test_nothing_of_another_program_at_the_coordinators_port_is_shown(ui):
     ui.close("ended")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("asked", "has_room"),
-    [
-        ("", "v1/output?node=0"),
-        pytest.param("v1/output?node=0", "v1/status", marks=pytest.mark.long),
-    ],
+    ("asked", "has_room"), [("", "v1/output?node=0"), ("v1/output?node=0", "v1/status")]
 )
 def test_a_coordinator_that_does_not_answer_leaves_room_for_other_pages(ui, asked, has_room):
     silent = "silent" + "OfNodes" * bool(asked)

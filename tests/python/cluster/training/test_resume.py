@@ -32,6 +32,7 @@ def noted(directory):
     return first
 
 
+@pytest.mark.long
 def test_epochs_that_are_done_are_not_fed_again(spark, leftovers, tmp_path, capfd):
     def run(epochs):
         """The epochs that Keras went through, the rows that were fed, and the steps in all."""
@@ -70,6 +71,7 @@ def start(spark, folder, epochs, **args):
     )
 
 
+@pytest.mark.long
 def test_a_call_that_has_fed_no_epoch_uses_none_up(spark, leftovers, tmp_path):
     rows = programs.rows_to_fit(spark)
     with start(spark, tmp_path, 1) as cluster:
@@ -136,7 +138,7 @@ def test_an_epoch_that_was_cut_short_is_fed_again(spark, leftovers, tmp_path, ho
     [
         ({"fit": {"steps_per_epoch": 5}}, "this fit counts epochs of 5 steps"),
         pytest.param({"repeat": 2}, "this one has read to the end of 2", marks=pytest.mark.long),
-        ({"repeat": None}, "this one has read to the end of 4"),
+        pytest.param({"repeat": None}, "this one has read to the end of 4", marks=pytest.mark.long),
     ],
 )
 def test_epochs_of_fit_must_be_those_that_are_fed(spark, leftovers, tmp_path, args, message):
@@ -146,6 +148,7 @@ def test_epochs_of_fit_must_be_those_that_are_fed(spark, leftovers, tmp_path, ar
     assert tfos.last_checkpoint(tmp_path / "run") is None
 
 
+@pytest.mark.long
 def test_a_dataset_that_repeats_itself_may_read_one_epoch(spark, leftovers, tmp_path):
     with start(spark, tmp_path, 1, repeat=None) as cluster:
         cluster.train(programs.rows_to_fit(spark))

@@ -51,7 +51,11 @@ def rdd_of(spark, count, partitions=4):
 
 
 @pytest.mark.parametrize(
-    ("make", "cache"), [(frame_of, "memory"), (rdd_of, "disk")], ids=["dataframe", "rdd"]
+    ("make", "cache"),
+    [
+        pytest.param(frame_of, "memory", id="dataframe"),
+        pytest.param(rdd_of, "disk", id="rdd", marks=pytest.mark.long),
+    ],
 )
 def test_cached_epochs_repeat_what_each_node_got_without_spark(spark, tmp_path, make, cache):
     data = make(spark, 100)
@@ -279,7 +283,7 @@ def test_what_is_fed_how_often(spark):
     assert len(seeds) == 3 and 0 not in seeds
 
 
-@pytest.mark.parametrize("remainder", ["drop", "pad"])
+@pytest.mark.parametrize("remainder", ["drop", pytest.param("pad", marks=pytest.mark.long)])
 def test_nodes_train_in_step_through_every_epoch(spark, tmp_path, remainder):
     # Over three partitions the nodes get different numbers of rows.
     arguments = {"dir": str(tmp_path), "remainder": remainder, "epochs": 3}

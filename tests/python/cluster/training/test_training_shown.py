@@ -142,6 +142,7 @@ def build(args):
     return model
 
 
+@pytest.mark.long
 def test_an_estimator_says_how_far_it_is(spark, tmp_path, capsys, leftovers):
     points = spark.createDataFrame([([float(x)], [2.0 * x]) for x in range(40)], ["x", "label"])
     tfos.ml.Estimator(

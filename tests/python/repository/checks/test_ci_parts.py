@@ -1,14 +1,16 @@
-"""What each run of CI takes of the checks and of the long tests: each part and share gets its turn."""
+"""What each run of CI takes of the checks and of the long tests: each part gets its turn."""
 
 import hashlib
 import os
 import re
+import shlex
 import subprocess
 
 import pytest
 
 import ci_parts
 import combinations
+import sanitizer_parts
 from support.places import ROOT
 
 PARTS = ci_parts.parts_of_ci()
@@ -63,26 +65,28 @@ def test_each_part_leaves_time_for_lint_and_test():
 def test_the_command_of_each_part_is_one_that_make_knows():
     for part in PARTS:
         # `make test` runs this, and a make within a make says which directory it enters.
-        done = run("make", "--no-print-directory", "--dry-run", *part.command.split()[1:])
+        done = run("make", "--no-print-directory", "--dry-run", *shlex.split(part.command)[1:])
         assert done.returncode == 0, done.stderr
+        kind, _, name = part.name.partition("/")
         if part.name.startswith("spark-"):
             assert f"run_matrix.py --short --only {part.name}" in done.stdout
-        if "/" in part.name:
-            sanitizer, name = part.name.split("/")
-            assert done.stdout.split() == ["tools/sanitize.sh", sanitizer, f'"{name}"']
+        if kind in sanitizer_parts.SANITIZERS:
+            assert done.stdout.split() == ["tools/sanitize.sh", kind, f'"{name}"']
 
 
-def test_each_part_meets_each_share_of_the_long_tests():
-    met = {(ci_parts.choose(commit).name, ci_parts.long_tests_of(commit)) for commit in HASHES}
-    assert len(met) == len(PARTS) * len(ci_parts.shares())
-    share = run("tools/checks/ci_parts.py", "long", "HEAD").stdout.strip()
-    assert share in ci_parts.shares()
+def test_every_other_commit_takes_long_tests():
+    taken = [ci_parts.choose(commit).name.startswith("long/") for commit in HASHES]
+    assert 400 < taken.count(True) < 600
 
 
-def test_the_shares_of_the_long_tests_hold_all_of_them():
-    """Each folder is in one share, and the last one leaves out what the others have."""
-    *shares, others = map(str.split, ci_parts.shares())
-    folders = [folder for share in shares for folder in share]
+def test_the_parts_of_the_long_tests_hold_all_of_them():
+    """Each folder is in one part, and the last one leaves out what the others have."""
+    chosen = [
+        re.fullmatch(r"make test-long LONG_TESTS='(.*)'", part.command)[1].split()
+        for part in ci_parts.long_tests()
+    ]
+    *parts, others = chosen
+    folders = [folder for part in parts for folder in part]
     assert len(set(folders)) == len(folders)
     assert all((ROOT / folder).is_dir() for folder in folders)
     assert others == ["tests/python", *(f"--ignore={folder}" for folder in folders)]
