@@ -209,14 +209,14 @@ class Coordinator final : public ControlService {
     }
   }
 
-  // Taken when the driver takes them: one that stands still finds the latest values, once.
+  // Taken when the driver takes them: one that stands still finds the latest values, once. The
+  // progress was measured before, so it may be news without a change of metrics, too.
   void TellChangedMetrics() {
     driver_.SendLatest(MetricsChanged::kType, [this]() -> std::optional<std::string> {
       std::vector<NodeMetrics> metrics = roster_->TakeChangedMetrics();
-      // At the end, the progress is news, once.
-      const bool tells_end = roster_->finished() && !std::exchange(end_was_told_, true);
-      if (metrics.empty() && !tells_end) return std::nullopt;
-      return SerializeMessage(MetricsChanged{std::move(metrics), record_->progress()}) + "\n";
+      if (metrics.empty() && told_progress_ == record_->progress()) return std::nullopt;
+      told_progress_ = record_->progress();
+      return SerializeMessage(MetricsChanged{std::move(metrics), *told_progress_}) + "\n";
     });
   }
 
@@ -325,6 +325,8 @@ class Coordinator final : public ControlService {
     record_->Take(event, Now());
     std::visit(Overloaded{
                    [&](const NodeChanged& changed) {
+                     // The driver forgets what it was told that nodes do.
+                     told_progress_.reset();
                      LogNode(changed.node);
                      agents_.Dismiss(changed.node);
                    },
@@ -405,7 +407,7 @@ class Coordinator final : public ControlService {
        .to_driver = [this](const StopAsked& asked) { Announce(asked); }}};
   std::unique_ptr<ControlServer> server_;
   std::set<std::string> unknown_types_;
-  bool end_was_told_ = false;
+  std::optional<RunProgress> told_progress_;  // as the driver knows it
 };
 
 }  // namespace

@@ -96,6 +96,29 @@ def test_what_nodes_do_is_not_said_beside_newer_words_of_a_node(
     coordinator.close()
 
 
+def test_what_nodes_do_is_said_again_after_other_words_of_a_node():
+    with SimulatedCluster(2) as cluster:
+        coordinator = cluster.coordinator
+
+        def wait_for_it():
+            waiting = "waiting for the first rows"
+            assert coordinator.wait_quietly(
+                lambda: coordinator.progress.get("nodes") == waiting, BOUND_SECONDS
+            )
+
+        for node_id in range(2):
+            cluster.run(node_id)
+            cluster.report(node_id, rows=0, feed_chunks=0, feed_node_wait_seconds=3.5)
+        wait_for_it()
+        # No number changes meanwhile, which would bring the progress with it.
+        for detail in ("opening a file", ""):
+            cluster.run(0, detail=detail)
+            assert coordinator.wait_quietly(
+                lambda detail=detail: coordinator.nodes()[0]["detail"] == detail, BOUND_SECONDS
+            )
+        wait_for_it()
+
+
 @contextlib.contextmanager
 def full_standard_error():
     """The standard error of processes that start meanwhile: a pipe that takes nothing more. No

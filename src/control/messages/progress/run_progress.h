@@ -28,6 +28,8 @@ struct RunProgress {
   std::string silent;                     ///< "no sign of life on worker:1 for 24 s", or empty.
   std::string stuck;                      ///< "no step on worker:1 for 1:10", or empty.
   std::string text;                       ///< All of it in a line, for people; may be empty.
+
+  bool operator==(const RunProgress&) const = default;
 };
 
 /// The line of the other fields: "epoch 2 of 5, step 120, 37 %, 83 s left, loss 0.1234, ...".

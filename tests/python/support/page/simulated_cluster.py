@@ -172,12 +172,15 @@ class SimulatedCluster:
         """As the driver prints it."""
         return f"{self.base_url}/#key={self.read_key}"
 
-    def run(self, node_id: int, tensorboard: dict[str, int] | None = None) -> None:
-        """The node calls its program, and takes rows. tensorboard: what it says of one beside it."""
+    def run(
+        self, node_id: int, tensorboard: dict[str, int] | None = None, detail: str = ""
+    ) -> None:
+        """The node calls its program, and takes rows. tensorboard: what it says of one beside it.
+        detail: what it does, for people."""
         self.agents[node_id].say(
             "state",
             state="running",
-            detail="",
+            detail=detail,
             pid=5000 + node_id,
             feed={"socket": f"tfos-{node_id}", "port": 40000},
             tensorboard=tensorboard,
