@@ -6,6 +6,7 @@ one waits, so whatever else this machine does slows both alike.
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import subprocess
 from pathlib import Path
@@ -50,7 +51,8 @@ class Feeder:
 
     def __exit__(self, *_: object) -> None:
         """Ends its cluster and its Spark."""
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # It has ended before it took a line.
+            self._process.stdin.close()
         self._process.wait()
 
     def _tell(self, word: str) -> None:

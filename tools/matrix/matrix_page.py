@@ -95,6 +95,8 @@ def failures(reports: Reports) -> list[str]:
         programs = reports.get(programs_file(combination).stem, {"failed": []})
         found += [f"{combination.title}: {test} fails" for test in programs["failed"]]
         rates = reports.get(rates_file(combination).stem, {"ways": {}})
+        if "failed" in rates:
+            found.append(f"{combination.title}: the comparison of rates: {rates['failed']}")
         for way, rate in rates["ways"].items():
             if rate["ratio"] < LEAST_RATE and (combination.name, way) not in SLOWER:
                 found.append(
@@ -199,13 +201,14 @@ def rates_text() -> str:
 
 
 def table_of_rates(reports: Reports) -> str:
-    """A row for each Spark: the rates of both ways, and what they are to the default's."""
+    """A row for each Spark: the rates of both ways, and what they are to the default's, or that the
+    comparison failed."""
     rows = []
     for combination in combinations.OF_SPARK:
         report = reports.get(rates_file(combination).stem)
         if report is None:
             continue
-        found = []
+        found = ["fails", ""] * 2 if "failed" in report else []
         for rate in report["ways"].values():
             low, high = rate["quartiles"]
             found += [

@@ -170,14 +170,18 @@ def try_old_programs(combination: Combination):
 
 
 def compare_rates(combination: Combination):
-    """Compares the rates of this Spark's feed with those of the default one."""
+    """Compares the rates of this Spark's feed with those of the default one. That it failed is its
+    report: the page is written, and those of other versions come next."""
     default = next(one for one in combinations.OF_SPARK if one.spark == combinations.DEFAULT_SPARK)
-    report = feed_rates.compare(
-        combination.title,
-        environments.python_of(combination),
-        environments.python_of(default),
-        environments.variables_of(combination),
-    )
+    try:
+        report = feed_rates.compare(
+            combination.title,
+            environments.python_of(combination),
+            environments.python_of(default),
+            environments.variables_of(combination),
+        )
+    except Exception as error:  # whatever has ended it, or kept it from beginning
+        report = {"ways": {}, "failed": f"{type(error).__name__}: {error}"}
     report["date"] = str(datetime.date.today())
     matrix_page.keep(matrix_page.rates_file(combination), report)
 

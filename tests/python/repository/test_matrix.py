@@ -153,6 +153,26 @@ def test_the_default_spark_is_the_one_of_the_environment():
     assert str(environments.python_of(default)) == sys.executable
 
 
+def test_a_comparison_that_fails_is_on_the_page_and_stops_no_other(tmp_path, monkeypatch, capsys):
+    """A process that ends at once, as where a version's Spark does not start."""
+    program = tmp_path / "program.py"
+    program.write_text("raise SystemExit(3)")
+    page = tmp_path / "versions.md"
+    monkeypatch.setattr(matrix_page, "FOUND", tmp_path / "found.json")
+    monkeypatch.setattr(feed_rates, "PROGRAM", program)
+    monkeypatch.setattr(environments, "python_of", lambda combination: sys.executable)
+    chosen = ["--only", "spark-3.5.7,spark-4.0.1", "--steps", "rates"]
+    monkeypatch.setattr(sys, "argv", ["run_matrix.py", *chosen, "--page", str(page)])
+    assert run_matrix.main() == 1
+    rates, missing = section(page.read_text(), "How fast they feed")
+    assert missing == "Spark 4.1.4, Spark 4.2.1, Spark 4.3.0"
+    failed = capsys.readouterr().out
+    for title in ("Spark 3.5.7", "Spark 4.0.1"):
+        assert re.search(rf"^\| {title} \| [\d-]+ \| fails \| \| fails \| \|$", rates, re.MULTILINE)
+        ended = "RuntimeError: program.py ended with 3"
+        assert f"{title}: the comparison of rates: {ended}\n" in failed
+
+
 def test_combinations_are_chosen_by_name():
     assert combinations.named("") == combinations.ALL
     chosen = combinations.named("java-21, spark-3.5.7")
