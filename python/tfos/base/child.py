@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
+import signal
 import socket
 import subprocess
 from collections.abc import Sequence
@@ -17,6 +19,7 @@ from tfos.errors import TfosError
 _FIRST_TYPES = ("listening", "fatal", "failed")
 #: Bytes of a line that isn't such a message, in an error.
 _MOST_QUOTED = 200
+_PR_SET_PDEATHSIG = 1
 
 
 def start(
@@ -35,6 +38,16 @@ def start(
     )
     assert process.stdin is not None and process.stdout is not None  # As was asked for.
     return process, process.stdin, process.stdout
+
+
+def end_with(parent: int) -> None:
+    """Has the kernel kill this process when its parent ends, or the parent's thread that started
+    it. ``parent`` is the parent's number: where it has ended already, this process ends here."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"prctl(PR_SET_PDEATHSIG): {os.strerror(number)}")
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def end_input(to_child: IO[bytes]) -> None:

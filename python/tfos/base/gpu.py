@@ -36,6 +36,15 @@ class Gpu:
     memory_total: int
 
 
+@dataclasses.dataclass(frozen=True)
+class Leased:
+    """GPUs that one process may use. Another process that inherits ``descriptors`` holds them,
+    too, until it ends."""
+
+    indices: list[str]
+    descriptors: list[int] = dataclasses.field(default_factory=list)
+
+
 def is_available(command: Sequence[str] = NVIDIA_SMI) -> bool:
     """Whether this host has a GPU that its driver answers for."""
     return shutil.which(command[0]) is not None and bool(list_gpus(command))
@@ -116,15 +125,15 @@ def pick(
 
 
 @contextlib.contextmanager
-def leased(count: int, command: Sequence[str] = NVIDIA_SMI) -> Iterator[list[str]]:
-    """The indices of ``count`` GPUs that no other node or instance of tfos on this host has until
+def leased(count: int, command: Sequence[str] = NVIDIA_SMI) -> Iterator[Leased]:
+    """``count`` GPUs that no other node or instance of tfos on this host has until
     the block ends.
 
     Waits without a limit, as for a task slot, while others have them, and says so once in the log.
     BadInputError when the host has fewer than ``count``.
     """
     if count <= 0:
-        yield []
+        yield Leased([])
         return
     from tfos import _native
 
@@ -143,7 +152,7 @@ def leased(count: int, command: Sequence[str] = NVIDIA_SMI) -> Iterator[list[str
             waiting = True
         time.sleep(_LEASE_INTERVAL_SECONDS)
     try:
-        yield lease.indices
+        yield Leased(lease.indices, lease.descriptors)
     finally:
         lease.release()
 

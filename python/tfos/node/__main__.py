@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import faulthandler
 import functools
 import json
@@ -16,7 +15,7 @@ from typing import Any
 
 from tfos import _native
 from tfos.base import control_message, gpu, import_hook, training_nodes
-from tfos.base.programs import program_result
+from tfos.base.programs import program_process, program_result
 from tfos.base.roles import SERVICE_JOBS
 from tfos.errors import TfosError
 from tfos.feed.datafeed import FeedSource
@@ -236,7 +235,8 @@ def _local_directory() -> str:
 
 
 def _fail(link: AgentLink, source: FeedSource | None, step: str, error: BaseException) -> int:
-    text = "".join(traceback.format_exception(_from_the_program_on(error)))
+    shown = program_process.from_the_program_on(error, __file__)
+    text = "".join(traceback.format_exception(shown))
     message = "".join(traceback.format_exception_only(error)).strip()
     try:
         print(text, file=sys.stderr, flush=True)
@@ -251,31 +251,9 @@ def _fail(link: AgentLink, source: FeedSource | None, step: str, error: BaseExce
     return 1
 
 
-def _from_the_program_on(error: BaseException) -> BaseException:
-    """Without the frames of this module at the beginning, which are the same every time."""
-    first = error.__traceback__
-    while first is not None and first.tb_frame.f_code.co_filename == __file__:
-        first = first.tb_next
-    return error if first is None else error.with_traceback(first)
-
-
-def _leave(code: int) -> None:
-    """Ends the process after its exit handlers, without waiting for anything else.
-
-    TensorFlow's servers and collectives have threads that a regular interpreter exit can hang on;
-    a node that has said ``done`` holds nothing that the exit handlers don't take care of.
-    """
-    try:
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
-    finally:  # also when the program has closed its streams
-        os._exit(code)
-
-
 if __name__ == "__main__":
     code = 1
     try:
         code = main()
     finally:
-        _leave(code)
+        program_process.leave(code)

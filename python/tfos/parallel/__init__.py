@@ -1,7 +1,10 @@
 """Independent instances of a program, one in each Spark task.
 
 Unlike the nodes of a cluster they don't know each other and are fed nothing: a parameter search, or
-inference over files that each instance picks for itself. They run in the Spark task's own process.
+inference over files that each instance picks for itself.
+
+They run in the Spark task's own process. One that has GPUs runs in a fresh process that ends with
+it, so that its GPUs are free then; accumulators of Spark don't count there.
 """
 
 from __future__ import annotations
@@ -10,14 +13,18 @@ import contextlib
 import dataclasses
 import os
 import socket
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import cloudpickle
+
 from tfos.base import gpu
+from tfos.base.programs import program_pickle
 from tfos.base.quantities import whole_number
 from tfos.errors import BadInputError, TfosError
 from tfos.files import paths
+from tfos.parallel import process
+from tfos.parallel.outcome import outcome_of
 from tfos.settings import Settings
 from tfos.spark import allocation, failures, slots
 from tfos.spark.sessions import spark_context_of
@@ -77,12 +84,13 @@ def run(
     indices = spark_context.parallelize(range(instances), instances)
     stage = indices.barrier() if barrier else indices
     try:
-        return stage.mapPartitionsWithIndex(task).collect()
+        returned = stage.mapPartitionsWithIndex(task).collect()
     except Exception as error:
         text = _remote_traceback(error)
         # Spark's own errors say more than the first of their lines.
         cause = None if isinstance(failures.explained(error), TfosError) else error
         raise TfosError(f"an instance failed: {text}") from cause
+    return [cloudpickle.loads(pickled) for pickled in returned]
 
 
 def prepare_process(gpu_count: int, index: int = -1, hosts: Sequence[str] = ()) -> None:
@@ -113,26 +121,31 @@ class _Task:
         self._barrier = barrier
         self._default_fs = default_fs
 
-    def __call__(self, index: int, rows: Iterable[int]) -> Iterator[Any]:
+    def __getstate__(self) -> dict[str, Any]:
+        # Not before: Spark takes the broadcast variables that are pickled together with the task.
+        return {**vars(self), "_main": program_pickle.dumps(self._main)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._program: bytes = state.pop("_main")
+        vars(self).update(state)
+
+    def __call__(self, index: int, rows: Iterable[int]) -> Iterator[bytes]:
         hosts = _barrier_hosts() if self._barrier else ()
-        with _gpus(self._gpus_per_instance, index, hosts) as gpus, _visible_gpus(gpus):
+        with _gpus(self._gpus_per_instance, index, hosts) as gpus:
             instance = Instance(
-                index, self._count, tuple(gpus), self._default_fs, os.getcwd(), tuple(hosts)
+                index, self._count, tuple(gpus.indices), self._default_fs, os.getcwd(), tuple(hosts)
             )
-            try:
-                result = self._main(instance)
-            except Exception as error:
-                raise TfosError(
-                    f"instance {index} on {socket.gethostname()}:\n"
-                    f"{failures.MARK}\n{_traceback(error)}{failures.MARK}"
-                ) from None
-        yield result
-
-
-def _traceback(error: Exception) -> str:
-    """Without the frame of this module, in which each begins."""
-    assert error.__traceback__ is not None
-    return "".join(traceback.format_exception(error.with_traceback(error.__traceback__.tb_next)))
+            if gpus.indices:
+                outcome = process.run(self._program, instance, gpus.descriptors)
+            else:
+                with _no_gpus():
+                    outcome = outcome_of(self._program, instance)
+        if outcome.failure:
+            raise TfosError(
+                f"instance {index} on {socket.gethostname()}:\n"
+                f"{failures.MARK}\n{outcome.failure}{failures.MARK}"
+            )
+        yield outcome.pickled
 
 
 def _remote_traceback(error: Exception) -> str:
@@ -151,22 +164,22 @@ def _barrier_hosts() -> list[str]:
 
 
 @contextlib.contextmanager
-def _gpus(wanted: int | None, index: int, hosts: Sequence[str]) -> Iterator[list[str]]:
+def _gpus(wanted: int | None, index: int, hosts: Sequence[str]) -> Iterator[gpu.Leased]:
     """The GPUs of one instance while it runs. ``hosts`` are those of all that run with it."""
     from pyspark import TaskContext
 
     assigned = TaskContext.get().resources().get("gpu")
     if assigned is not None:
-        yield list(assigned.addresses)
+        yield gpu.Leased(list(assigned.addresses))
         return
     if wanted is None:
         wanted = 1 if gpu.is_available() else 0
     if hosts:
-        yield gpu.pick(wanted, _position_on_host(index, hosts))
+        yield gpu.Leased(gpu.pick(wanted, _position_on_host(index, hosts)))
     else:
         # Which others run beside it at any time depends on the slots: its index says nothing.
-        with gpu.leased(wanted) as gpus:
-            yield gpus
+        with gpu.leased(wanted) as leased:
+            yield leased
 
 
 def _position_on_host(index: int, hosts: Sequence[str]) -> int:
@@ -176,9 +189,9 @@ def _position_on_host(index: int, hosts: Sequence[str]) -> int:
 
 
 @contextlib.contextmanager
-def _visible_gpus(gpus: Sequence[str]) -> Iterator[None]:
-    """Limits CUDA to ``gpus`` for one instance: Spark reuses the process for other tasks."""
-    variables = gpu.environment(gpus)
+def _no_gpus() -> Iterator[None]:
+    """Hides all GPUs from one instance: Spark reuses the process for other tasks."""
+    variables = gpu.environment(())
     before = {name: os.environ[name] for name in variables if name in os.environ}
     os.environ.update(variables)
     try:

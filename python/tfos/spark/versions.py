@@ -6,6 +6,7 @@ Errors: none but those that a function names.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -73,6 +74,24 @@ def counts_gpus_of_profiles(version: str) -> bool:
 def has_python_data_sources(version: str) -> bool:
     """Whether formats for Spark can be written in Python."""
     return number_of(version) >= _PYTHON_DATA_SOURCES
+
+
+def place_of_barrier() -> Any:
+    """Where the tasks of this worker's barrier stage meet: a port, and from Spark 4.1 on the path
+    of a socket, too."""
+    from pyspark import BarrierTaskContext
+
+    known = vars(BarrierTaskContext)
+    return known["_conn_info"] if "_conn_info" in known else known["_port"]
+
+
+def broadcasts() -> dict[int, Any]:
+    """The broadcast variables of this worker by their numbers: where pyspark finds those of a
+    program that it unpickles. Their module has moved with Spark 4."""
+    from pyspark import Broadcast
+
+    registry: dict[int, Any] = sys.modules[Broadcast.__module__]._broadcastRegistry
+    return registry
 
 
 def fits_jar(version: str) -> bool:

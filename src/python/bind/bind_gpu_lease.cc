@@ -40,6 +40,8 @@ void BindGpuLease(nb::module_& module) {
                   "Takes whole GPUs among `gpus`, pairs of index and UUID, at once or not at all: "
                   "None while others hold too many.")
       .def_prop_ro("indices", &GpuLease::indices, "In the order of their leasing.")
+      .def_prop_ro("descriptors", &GpuLease::descriptors,
+                   "What a process inherits to hold the GPUs, too, until it ends.")
       .def("release", &Release, "Gives the GPUs back.");
 }
 

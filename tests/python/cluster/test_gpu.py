@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import subprocess
 import threading
 import types
 
@@ -75,9 +76,19 @@ def two_gpus(tmp_path):
 
 def test_leased_gpus_are_different_ones_until_they_are_given_back(two_gpus):
     with gpu.leased(1, two_gpus) as first, gpu.leased(1, two_gpus) as second:
-        assert (first, second) == (["0"], ["1"])
+        assert (first.indices, second.indices) == (["0"], ["1"])
     with gpu.leased(2, two_gpus) as both:
-        assert both == ["0", "1"]
+        assert both.indices == ["0", "1"]
+
+
+def test_a_process_that_inherits_a_lease_holds_it_until_it_ends(two_gpus):
+    with gpu.leased(1, two_gpus) as first:
+        holder = subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=first.descriptors)
+    with holder, gpu.leased(1, two_gpus) as second:
+        assert (first.indices, second.indices) == (["0"], ["1"])
+        holder.communicate()
+        with gpu.leased(1, two_gpus) as again:
+            assert again.indices == ["0"]
 
 
 def test_who_finds_no_free_gpu_waits_for_one(two_gpus, caplog):
@@ -85,7 +96,7 @@ def test_who_finds_no_free_gpu_waits_for_one(two_gpus, caplog):
 
     def take():
         with gpu.leased(1, two_gpus) as gpus:
-            taken.append(gpus)
+            taken.append(gpus.indices)
 
     waits = threading.Event()
     caplog.handler.addFilter(lambda record: waits.set() or True)

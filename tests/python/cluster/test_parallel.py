@@ -2,15 +2,22 @@
 
 import argparse
 import os
+import pathlib
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
 
+from support.places import SUPPORT
 from support.spark.fake import FakeSparkContext
+from support.waiting import wait_for
 from tensorflowonspark import TFParallel
+from tfos.base import gpu
+from tfos.base.programs import program_pickle
 from tfos.errors import BadInputError, TfosError
+from tfos.parallel.outcome import outcome_of
 from tfos.spark import allocation, profiles, slots
 
 
@@ -185,6 +192,128 @@ def test_a_failure_arrives_with_the_traceback_of_the_program(spark):
     assert "KeyError: 'no such layer'" in message and "in innermost" in message
     assert "instance 0 on " in message
     assert "java" not in message and "scala" not in message
+
+
+def test_gpus_are_given_back_when_the_process_of_their_instance_has_ended(
+    spark, tmp_path, gpus_of_executors
+):
+    """TensorFlow holds their memory so long, and Spark keeps a task's process for the next one."""
+    gpus_of_executors(1)
+
+    def processes():
+        return [name for name in os.listdir(tmp_path) if os.path.exists(f"/proc/{name}")]
+
+    def program(args, ctx):
+        others = processes()
+        (tmp_path / str(os.getpid())).touch()
+        return others, ctx.gpus, os.environ["CUDA_VISIBLE_DEVICES"]
+
+    results = TFParallel.run(spark.sparkContext, program, None, 5, use_barrier=False)
+    assert results == [([], ["0"], "0")] * 5
+    assert processes() == []
+
+
+@pytest.mark.parametrize("gpu_count", [0, 2])
+@pytest.mark.parametrize("use_barrier", [True, False])
+def test_an_instance_knows_its_task(spark, tmp_path, gpus_of_executors, gpu_count, use_barrier):
+    gpus_of_executors(gpu_count)
+    sc = spark.sparkContext
+    shipped = tmp_path / f"{tmp_path.name}.txt"
+    shipped.write_text("shipped")
+    sc.addFile(str(shipped))
+    told = sc.broadcast({"rate": 0.5})
+
+    class Found:
+        """What one instance has found."""
+
+        def __init__(self, **values):
+            vars(self).update(values)
+
+    def program(args, ctx):
+        from pyspark import BarrierTaskContext, SparkFiles, TaskContext
+
+        def streams(pid):
+            return [os.readlink(f"/proc/{pid}/fd/{number}") for number in range(3)]
+
+        number = str(ctx.executor_id)
+        return Found(
+            partition=TaskContext.get().partitionId(),
+            said=BarrierTaskContext.get().allGather(number) if use_barrier else [],
+            told=told.value,
+            file=pathlib.Path(SparkFiles.get(shipped.name)).read_text(),
+            gpus=ctx.gpus,
+            argv=sys.argv[1:],
+            is_of_a_process_of_its_own=streams("self") == streams(os.getppid()),
+        )
+
+    results = TFParallel.run(sc, program, None, 2, use_barrier)
+    assert [type(found) for found in results] == [Found, Found]
+    gpus = [found.gpus for found in results]
+    if gpu_count == 0:
+        assert gpus == [[], []]
+    else:
+        assert sorted(gpus) == [["0"], ["1"]] or not use_barrier
+        assert all(found.is_of_a_process_of_its_own and found.argv == [] for found in results)
+    for index, found in enumerate(results):
+        assert found.partition == index
+        assert found.said == (["0", "1"] if use_barrier else [])
+        assert found.told == {"rate": 0.5} and found.file == "shipped"
+
+
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        (lambda: {}["no such layer"], r"in program\n.*KeyError: 'no such layer'"),
+        (lambda: os.kill(os.getpid(), 9), "its process was ended by SIGKILL, as on a host"),
+    ],
+    ids=["exception", "kill"],
+)
+def test_why_an_instance_with_gpus_has_failed(spark, gpus_of_executors, end, message):
+    gpus_of_executors(1)
+
+    def program(args, ctx):
+        return end()
+
+    with pytest.raises(TfosError, match=rf"(?s)an instance failed: instance 0 on .*{message}"):
+        TFParallel.run(spark.sparkContext, program, None, 1, use_barrier=False)
+
+
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        (lambda instance: sys.exit("no such rate"), "SystemExit: no such rate\n"),
+        (lambda instance: threading.Lock(), "TypeError: cannot pickle '_thread.lock' object\n"),
+    ],
+    ids=["exit", "result"],
+)
+def test_what_ends_an_instance_without_an_exception_of_its_own(end, message):
+    found = outcome_of(program_pickle.dumps(end), None)
+    assert found.failure.endswith(message) and "outcome.py" not in found.failure
+
+
+def test_an_instance_with_gpus_ends_with_its_task(spark, tmp_path, gpus_of_executors):
+    gpus_of_executors(1)
+    sc = spark.sparkContext
+
+    def program(args, ctx):
+        (tmp_path / str(os.getpid())).touch()
+        threading.Event().wait()
+
+    def run():
+        sc.setJobGroup("waiting", "an instance that waits")
+        with pytest.raises(TfosError, match="cancelled"):
+            TFParallel.run(sc, program, None, 1, use_barrier=False)
+
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(run)
+        try:
+            (pid,) = wait_for(lambda: os.listdir(tmp_path), "the instance")
+        finally:
+            sc.cancelJobGroup("waiting")
+        ended.result()
+    wait_for(lambda: not os.path.exists(f"/proc/{pid}"), "the end of the instance")
+    with gpu.leased(1, (str(SUPPORT / "bin" / "nvidia-smi"),)) as leased:
+        assert leased.indices == ["0"]
 
 
 def test_the_gpus_of_an_instance_do_not_stay_set_in_a_reused_worker(spark):

@@ -211,6 +211,13 @@ Result<GpuLease> GpuLease::Take(const GpuRequest& request, const std::vector<Gpu
                             Advice(request, !foreign.empty())));
 }
 
+std::vector<int> GpuLease::descriptors() const {
+  std::vector<int> descriptors;
+  descriptors.reserve(slots_.size());
+  for (const UniqueFd& slot : slots_) descriptors.push_back(slot.get());
+  return descriptors;
+}
+
 boost::asio::awaitable<Result<GpuLease>> TakeGpus(boost::asio::any_io_executor executor,
                                                   const GpuRequest& request,
                                                   GpuInventory& inventory,

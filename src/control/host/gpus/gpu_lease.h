@@ -71,6 +71,10 @@ class GpuLease {
   /// Indices in the order of their leasing; empty when none were asked for.
   const std::vector<std::string>& indices() const { return indices_; }
 
+  /// The sockets that are the lease: a process that inherits all of them holds it, too, until it
+  /// ends. Borrowed. None for GPUs that Spark assigned.
+  std::vector<int> descriptors() const;
+
  private:
   GpuLease() = default;
 
