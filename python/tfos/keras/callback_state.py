@@ -11,7 +11,7 @@ import base64
 import io
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -57,34 +57,48 @@ def has_ended_training(callbacks: Iterable[Any]) -> bool:
     return any(each.stopped_epoch > 0 and each.wait >= each.patience for each in stopping)
 
 
-def encoded(value: Any) -> bytes:
-    """As JSON: lists, dicts with texts as keys, and in them numbers, texts, None and arrays."""
-    return json.dumps(value, default=_as_text).encode()
+def _as_base64(array: np.ndarray) -> str:
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return base64.b64encode(file.getvalue()).decode()
 
 
-def decoded(text: bytes) -> Any:
-    """What was given to :func:`encoded`. Raises ValueError for other texts."""
-    return json.loads(text, object_hook=_as_array)
+def _of_base64(text: str) -> np.ndarray:
+    array: np.ndarray = np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
+    return array
+
+
+def encoded(value: Any, keep: Callable[[np.ndarray], str] = _as_base64) -> bytes:
+    """As JSON: lists, dicts with texts as keys, and in them numbers, texts, None and arrays.
+
+    ``keep`` returns the text that stands for an array, of a type that NumPy's files have. By
+    default that is the array itself, as a ``.npy`` file in Base64.
+    """
+    return json.dumps(value, default=lambda one: _as_text(one, keep)).encode()
+
+
+def decoded(text: bytes, find: Callable[[str], np.ndarray] = _of_base64) -> Any:
+    """What was given to :func:`encoded`. ``find`` returns the array that a text of ``keep`` stands
+    for. Raises ValueError for other texts."""
+    return json.loads(text, object_hook=lambda given: _as_array(given, find))
 
 
 _ARRAY, _TYPE = "array of NumPy", "type"
 
 
-def _as_text(value: Any) -> dict[str, str]:
+def _as_text(value: Any, keep: Callable[[np.ndarray], str]) -> dict[str, str]:
     """An array or a number of NumPy's, for JSON: a pickle could run what its author wants."""
     array, text = np.asarray(value), {}
     if array.dtype.isbuiltin != 1:  # Such as bfloat16, which is not NumPy's own.
         text[_TYPE] = array.dtype.name
         array = array.view(f"u{array.itemsize}")
-    file = io.BytesIO()
-    np.save(file, array, allow_pickle=False)
-    return {_ARRAY: base64.b64encode(file.getvalue()).decode(), **text}
+    return {_ARRAY: keep(array), **text}
 
 
-def _as_array(given: dict[str, Any]) -> Any:
+def _as_array(given: dict[str, Any], find: Callable[[str], np.ndarray]) -> Any:
     if _ARRAY not in given:
         return given
-    array = np.load(io.BytesIO(base64.b64decode(given[_ARRAY])), allow_pickle=False)
+    array = find(given[_ARRAY])
     if _TYPE in given:
         import ml_dtypes
 

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import hashlib
 import io
+import itertools
 import json
 import os
 import posixpath
@@ -237,8 +238,7 @@ class CheckpointDirectory:
             zipfile.ZipFile(file) as archive,
         ):
             for place, variable in enumerate(saved.variables):
-                with archive.open(_member(place, variable)) as member:
-                    yield np.lib.format.read_array(member, allow_pickle=False)
+                yield _read_array(archive, _member(place, variable))
 
     def callbacks(self, saved: Saved) -> callback_state.State:
         """What callbacks remembered; {} in a checkpoint of a tfos that did not save it."""
@@ -248,7 +248,9 @@ class CheckpointDirectory:
         ):
             if _CALLBACKS not in archive.namelist():
                 return {}
-            state: callback_state.State = callback_state.decoded(archive.read(_CALLBACKS))
+            state: callback_state.State = callback_state.decoded(
+                archive.read(_CALLBACKS), lambda name: _read_array(archive, name)
+            )
             return state
 
     def _folder(self, number: int) -> str:
@@ -361,9 +363,27 @@ def _write_arrays(
         for place, (variable, value) in enumerate(variables):
             # Such as bfloat16, which is not NumPy's own.
             plain = value if value.dtype.isbuiltin == 1 else value.view(f"u{value.itemsize}")
-            with archive.open(_member(place, variable), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, plain, allow_pickle=False)
-        archive.writestr(_CALLBACKS, callback_state.encoded(callbacks))
+            _write_array(archive, _member(place, variable), plain)
+        numbers = itertools.count()
+
+        def keep(array: np.ndarray) -> str:
+            name = f"callbacks/{next(numbers):05d}.npy"
+            _write_array(archive, name, array)
+            return name
+
+        # They may remember weights as large as the model's.
+        archive.writestr(_CALLBACKS, callback_state.encoded(callbacks, keep))
+
+
+def _write_array(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
+    with archive.open(name, "w", force_zip64=True) as member:
+        np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    with archive.open(name) as member:
+        array: np.ndarray = np.lib.format.read_array(member, allow_pickle=False)
+    return array
 
 
 def _member(place: int, variable: Variable) -> str:

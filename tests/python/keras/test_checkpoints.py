@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import pathlib
 import random
@@ -57,6 +58,21 @@ def test_numpy_reads_the_archive(tmp_path):
     with np.load(file) as archive:
         assert archive["00000 dense/kernel"].tolist() == [[7, 7]] * 3
         assert archive["00001 dense/bias"].view(ml_dtypes.bfloat16).tolist() == [7, 7]
+
+
+def test_what_callbacks_remember_is_in_members_of_its_own(tmp_path):
+    """The best weights of EarlyStopping are as large as the model's."""
+    [folder] = written(tmp_path, 7)
+    [file] = pathlib.Path(folder).glob("*.npz")
+    with np.load(file) as archive:
+        assert archive["callbacks/00000"].tolist() == [[7, 7]] * 3
+        assert archive["callbacks/00001"].view(ml_dtypes.bfloat16).tolist() == [7, 7]
+        state = json.loads(archive["callbacks.json"])
+    kernel = {"array of NumPy": "callbacks/00000.npy"}
+    bias = {"array of NumPy": "callbacks/00001.npy", "type": "bfloat16"}
+    best = {"wait": 7, "best": float("inf"), "best_weights": [kernel, bias]}
+    assert state == {"EarlyStopping": [best]}
+    checked(tmp_path)
 
 
 def test_each_flipped_bit_is_found(tmp_path):
