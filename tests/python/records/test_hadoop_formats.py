@@ -67,6 +67,16 @@ def test_a_file_that_is_not_copied_to_its_end_is_passed_over(spark, tmp_path):
     assert load(spark, tmp_path) == [b"record"]
 
 
+@pytest.mark.parametrize("name", ["_one", ".one", "one._COPYING_", "one.tfindex"])
+def test_a_file_that_is_named_itself_is_read(spark, tmp_path, name):
+    for path, record in ((tmp_path / name, b"named"), (tmp_path / "folder" / "two", b"listed")):
+        path.parent.mkdir(exist_ok=True)
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            writer.write(record)
+    assert load(spark, tmp_path / name) == [b"named"]
+    assert load(spark, f"{tmp_path / 'folder'},{tmp_path / name}") == [b"listed", b"named"]
+
+
 def test_an_empty_partition_is_an_empty_file(spark, tmp_path):
     save(spark.sparkContext.parallelize([b"alone"], 2), tmp_path / "out")
     assert sorted(file.stat().st_size for file in tmp_path.glob("out/part-r-*")) == [

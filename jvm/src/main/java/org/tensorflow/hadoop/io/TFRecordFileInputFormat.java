@@ -1,5 +1,6 @@
 package org.tensorflow.hadoop.io;
 
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
@@ -8,6 +9,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.io.BytesWritable;
 import org.apache.hadoop.io.NullWritable;
 import org.apache.hadoop.mapreduce.InputSplit;
+import org.apache.hadoop.mapreduce.Job;
 import org.apache.hadoop.mapreduce.JobContext;
 import org.apache.hadoop.mapreduce.RecordReader;
 import org.apache.hadoop.mapreduce.TaskAttemptContext;
@@ -18,8 +20,9 @@ import tfos.internal.records.RecordIndexes;
 /**
  * Files of TFRecords as pairs of a record's bytes and nothing, under the name that programs give to
  * {@code newAPIHadoopFile}. Files whose names end as those of one of Hadoop's codecs (.gz) are
- * decompressed. Each file is one split: records don't say where they begin. Indexes beside the files
- * are passed over, and what {@code hdfs dfs -put} has not copied to its end.
+ * decompressed. Each file is one split: records don't say where they begin. Passed over are hidden
+ * files ({@code _x}, {@code .x}), indexes, and what {@code hdfs dfs -put} has not copied to its end;
+ * but a file that a path names itself is read.
  */
 public class TFRecordFileInputFormat extends FileInputFormat<BytesWritable, NullWritable> {
   @Override
@@ -30,12 +33,51 @@ public class TFRecordFileInputFormat extends FileInputFormat<BytesWritable, Null
 
   @Override
   protected List<FileStatus> listStatus(JobContext context) throws IOException {
+    List<FileStatus> named = new ArrayList<>();
+    List<Path> others = new ArrayList<>();
+    for (Path path : getInputPaths(context)) {
+      FileStatus file = isPassedOver(path) ? fileAt(path, context) : null;
+      if (file == null) {
+        others.add(path);
+      } else {
+        named.add(file);
+      }
+    }
+    if (named.isEmpty()) {
+      return listed(context);
+    }
+    if (!others.isEmpty()) {
+      Job job = Job.getInstance(context.getConfiguration());
+      setInputPaths(job, others.toArray(new Path[0]));
+      named.addAll(listed(job));
+    }
+    return named;
+  }
+
+  /** What paths that are patterns or directories mean, and files of other names. */
+  private List<FileStatus> listed(JobContext context) throws IOException {
     List<FileStatus> files = new ArrayList<>(super.listStatus(context));
-    files.removeIf(
-        file ->
-            RecordIndexes.isIndex(file.getPath())
-                || file.getPath().getName().endsWith("._COPYING_"));
+    files.removeIf(file -> isPassedOver(file.getPath()));
     return files;
+  }
+
+  /** Hadoop passes over the first two itself, also where a path names them. */
+  private static boolean isPassedOver(Path path) {
+    String name = path.getName();
+    return name.startsWith("_")
+        || name.startsWith(".")
+        || name.endsWith("._COPYING_")
+        || RecordIndexes.isIndex(path);
+  }
+
+  /** Null where there is no file, as for a pattern or a directory. */
+  private static FileStatus fileAt(Path path, JobContext context) throws IOException {
+    try {
+      FileStatus status = path.getFileSystem(context.getConfiguration()).getFileStatus(path);
+      return status.isFile() ? status : null;
+    } catch (FileNotFoundException error) {
+      return null;
+    }
   }
 
   @Override
