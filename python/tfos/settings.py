@@ -182,6 +182,24 @@ SETTINGS: tuple[Setting, ...] = (
         maximum=24 * 3600,
     ),
     Setting(
+        "hosts.maxLosses",
+        int,
+        3,
+        "losses",
+        "with nodes=(least, most), a host is avoided on which so many nodes were lost within "
+        "hosts.lossPeriod: others get the nodes that come in place of lost ones. Neither errors of "
+        "programs count nor losses that Spark had announced. 0: none is avoided",
+    ),
+    Setting(
+        "hosts.lossPeriod",
+        float,
+        3600.0,
+        "seconds",
+        "how long the loss of a node counts against its host. A host that is avoided is taken "
+        "again once it has fewer losses in that time",
+        maximum=30 * 24 * 3600,
+    ),
+    Setting(
         "stop.grace", float, 5.0, "seconds", "time between TERM and KILL when a node is stopped"
     ),
     Setting(

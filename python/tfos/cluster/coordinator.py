@@ -111,6 +111,7 @@ class Coordinator:
         #: The last of each process that a node had before, in whose place another came.
         self._metrics_before: dict[int, list[dict[str, Any]]] = {}
         self._terminated: set[int] = set()
+        self._turned_away: set[int] = set()
         self._failure: dict[str, Any] | None = None
         self._losses = losses
         #: Whether the failure is raised later, with more words.
@@ -197,6 +198,11 @@ class Coordinator:
         """Nodes that asked for no more rows."""
         with self._changed:
             return set(self._terminated)
+
+    def turned_away_nodes(self) -> set[int]:
+        """Nodes that did not come again, or late, as they came to a host that is avoided."""
+        with self._changed:
+            return set(self._turned_away)
 
     def send(self, message_type: str, **fields: Any) -> None:
         """Sends one message. A coordinator that is gone is not an error here: the reader thread
@@ -395,12 +401,13 @@ class Coordinator:
         match event["type"]:
             case "node":
                 node = event["node"]
-                if node["state"] == "lost" and self._may_lose_nodes:
+                before = self._nodes.get(node["node_id"], {})
+                newly_lost = node["state"] == "lost" != before.get("state")
+                if newly_lost and self._may_lose_nodes:
                     logger.warning("%s is lost: %s", node_name(node), node["detail"])
                     if self._losses is not None:
                         self._losses.tell(node)
                 self._note_another(node)
-                before = self._nodes.get(node["node_id"], {})
                 if node["detail"] != before.get("detail"):
                     self._progress = _without_doing(self._progress)
                 self._nodes[node["node_id"]] = node
@@ -418,6 +425,10 @@ class Coordinator:
                 self._drained = event["number"]
             case "epoch_begins":
                 self._begun = event["number"]
+            case "turned_away":
+                self._turned_away.add(event["node_id"])
+                name = node_name(self._nodes[event["node_id"]])
+                logger.warning("%s was turned away: %s", name, event["reason"])
             case "waiting":
                 self._waits = event["reason"]
             case "finished":
@@ -437,6 +448,8 @@ class Coordinator:
         """What is known of a lost node is not of the one that has come in its place."""
         node_id = node["node_id"]
         before = self._nodes.get(node_id, {}).get("state")
+        if node["state"] == "registered":
+            self._turned_away.discard(node_id)
         if before == "lost" and node["state"] == "registered":
             self._terminated.discard(node_id)
             metrics = self._metrics.pop(node_id, {})

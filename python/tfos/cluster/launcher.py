@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from functools import partial
@@ -27,6 +28,8 @@ logger = logging.getLogger(__name__)
 _MOST_STARTS = 16
 #: Before another try, and as much longer after each; a node that came is known by then.
 _PAUSE_SECONDS = 2.0
+#: Before another try for a node that was turned away from its host: Spark may choose the same one.
+_ELSEWHERE_SECONDS = 10.0
 _LOOK_SECONDS = 60.0
 #: For an executor slot for a server that was lost. The tasks that feed may have all of them, and
 #: they end only when the nodes read on, which wait for the server.
@@ -34,8 +37,9 @@ _SLOT_SECONDS = 15.0
 
 
 class Launcher:
-    """Starts the nodes of one cluster. Where Spark feeds it, and the launch tasks have ended, it
-    also starts others in place of lost ones.
+    """Starts the nodes of one cluster. It also starts others in place of lost ones, where no launch
+    task does: those that Spark feeds, as their tasks have ended, and those that were turned away
+    from a host that is avoided, as theirs end with that.
 
     Owner and lifetime: the :class:`tfos.cluster.Cluster`, as long as it runs.
     Threads: that of the cluster's owner; it starts some for nodes on the driver.
@@ -55,6 +59,8 @@ class Launcher:
         self._lock = threading.Lock()
         self._starting: set[int] = set()  # in place of lost ones
         self._starts: dict[int, int] = {}
+        #: By node: the last job that has started it again, and that lasts as long as the node.
+        self._again: dict[int, SparkJob] = {}
         self._others_come = False
         self._replaces = True
 
@@ -76,7 +82,7 @@ class Launcher:
         started = "the node" if nodes - on_driver == 1 else f"{nodes - on_driver} nodes"
         doing = f"start {started} of {self._jobs.spark_context.appName}"
         self.job = self._jobs.start("nodes", doing, self._tasks.collect, self._ended)
-        if self._others_come:
+        if self._others_come or plan.node["late"]:
             threading.Thread(
                 target=self._replace_lost,
                 args=(plan, task, on_driver, profile),
@@ -98,7 +104,7 @@ class Launcher:
         self, plan: launch.LaunchPlan, task: Callable[..., Any], on_driver: int, profile: Any
     ) -> None:
         """Body of the thread that starts a node again when it is lost: in a Spark job of its own,
-        as the launch tasks of nodes that are fed have ended."""
+        as its launch task has ended."""
         while not self._is_over():
             self._coordinator.wait_quietly(
                 lambda: self._is_over() or bool(self._missing(plan, on_driver)), _LOOK_SECONDS
@@ -118,6 +124,8 @@ class Launcher:
                     continue
                 again = partial(self._started_again, node_id)
                 job = self._jobs.start("node", self._doing(node_id), tasks.collect, again)
+                if plan.stay:
+                    self._again[node_id] = job
                 if self._is_over():
                     job.cancel()
 
@@ -174,7 +182,11 @@ class Launcher:
         launch.launch(plan, node_id, executor_id="driver", watch_pid=os.getpid(), gpus=[])
 
     def _missing(self, plan: launch.LaunchPlan, on_driver: int) -> list[int]:
-        """Nodes that are lost, or never came, and that nothing starts at the moment."""
+        """Nodes that are lost, or never came, and that nothing starts at the moment. With
+        ``plan.stay``, launch tasks start them, apart from those that were turned away."""
+        away = self._coordinator.turned_away_nodes()
+        if plan.stay and not away:
+            return []
         gone = {"lost"}
         if self.job is not None and self.job.done:
             gone.add("expected")
@@ -184,10 +196,16 @@ class Launcher:
         have_ended = all(n["state"] in FINAL_STATES | {"expected"} for n in training)
         if have_ended or not self._coordinator.formed:
             return []
-        servers = nodes[: plan.returning_nodes]
-        missing = [n["node_id"] for n in servers if n["state"] == "lost"]
+        missing = []
+        if not plan.stay:
+            servers = nodes[: plan.returning_nodes]
+            missing += [n["node_id"] for n in servers if n["state"] == "lost"]
         if plan.node["late"] and self._replaces:
-            missing += [n["node_id"] for n in training if n["state"] in gone]
+            missing += [
+                n["node_id"]
+                for n in training
+                if (n["node_id"] in away if plan.stay else n["state"] in gone)
+            ]
         with self._lock:  # The last that is taken: some call this under the coordinator's.
             return [
                 node_id
@@ -200,10 +218,17 @@ class Launcher:
     def _started_again(self, node_id: int, job: SparkJob) -> None:
         if job.error is not None and not self._is_over():
             logger.warning("node %d was not started again: %s", node_id, first_cause(job.error))
+        elif node_id in self._coordinator.turned_away_nodes():
+            # It was not started, and a host that is avoided may be for an hour.
+            with self._lock:
+                self._starts[node_id] -= 1
+            self._pause_before_another(node_id, _ELSEWHERE_SECONDS)
+            return
         self._pause_before_another(node_id)
 
-    def _pause_before_another(self, node_id: int) -> None:
-        pause = _PAUSE_SECONDS * self._starts[node_id]
+    def _pause_before_another(self, node_id: int, pause: float | None = None) -> None:
+        if pause is None:
+            pause = _PAUSE_SECONDS * self._starts[node_id]
         self._coordinator.wait_quietly(self._is_over, pause)
         with self._lock:
             self._starting.discard(node_id)
@@ -243,7 +268,16 @@ class Launcher:
                 "what the programs returned did not reach the driver: "
                 + ("Spark's launch tasks were cancelled" if error is None else first_cause(error))
             )
-        return dict(self.job.result())
+        results = dict(self.job.result())
+        for job in self._again_of_done():
+            if job.error is None and job.done:
+                results |= dict(job.result())
+        return results
+
+    def _again_of_done(self) -> list[SparkJob]:
+        """The jobs in which nodes whose programs have returned were started again."""
+        nodes = self._coordinator.nodes()
+        return [job for node_id, job in self._again.items() if nodes[node_id]["state"] == "done"]
 
     def replace_no_more(self) -> None:
         """From now on nobody is to come in place of a node that trains and is lost."""
@@ -257,8 +291,10 @@ class Launcher:
 
     def wait(self, seconds: float) -> None:
         """Gives the launch tasks time to end by themselves."""
-        if self.job is not None:
-            self.job.wait(seconds)
+        deadline = time.monotonic() + seconds
+        for job in [self.job, *self._again_of_done()]:
+            if job is not None:
+                job.wait(max(0.0, deadline - time.monotonic()))
 
     def release_executors(self) -> None:
         """From now on dynamic allocation may remove the executors of nodes that were fed."""

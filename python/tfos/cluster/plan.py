@@ -129,6 +129,8 @@ class ClusterPlan:
             if self.may_grow or self.returning_nodes
             else 0,
             "late_nodes": self.may_grow,
+            "max_losses_of_host": settings.hosts_max_losses,
+            "loss_period_ms": round(settings.hosts_loss_period * 1000),
             "returning_nodes": self.returning_nodes,
             "log_level": settings.log_level,
         }

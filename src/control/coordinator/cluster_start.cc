@@ -33,6 +33,8 @@ RosterOptions RosterOptionsOf(const StartCluster& start, std::vector<Role> roles
           .min_nodes_timeout = start.min_nodes_timeout,
           .returning_nodes = start.returning_nodes,
           .late_nodes = start.late_nodes,
+          .max_losses_of_host = start.max_losses_of_host,
+          .loss_period = start.loss_period,
           .coordinator_address = endpoint.ToString()};
 }
 

@@ -288,8 +288,9 @@ class Coordinator final : public ControlService {
   Status Admit(AgentConnection& connection, const Register& registration) {
     Result<Effects> effects = Status(
         ErrorKind::kBadInput, fmt::format("its handshake was node {}'s", connection.node_id()));
+    const Clock::TimePoint now = Now();
     if (registration.node_id == connection.node_id()) {
-      effects = roster_->Register(registration, Now());
+      effects = roster_->Register(registration, now);
     }
     if (!effects.ok() && registration.node_id == connection.node_id() &&
         roster_->IsTaken(registration.node_id)) {
@@ -299,6 +300,7 @@ class Coordinator final : public ControlService {
       return Status::Ok();
     }
     if (!effects.ok()) {
+      if (registration.node_id == connection.node_id()) Apply(roster_->Refused(registration, now));
       connection.Send({SerializeMessage(Refused{effects.status().message()})});
       return effects.status().Annotate(
           fmt::format("node {} on {} can't register", registration.node_id, registration.host));

@@ -39,6 +39,8 @@ void Describe(F& f, M& m) {
   f.Optional("min_nodes", m.min_nodes, JsonRange{0});
   f.Optional("min_nodes_timeout_ms", m.min_nodes_timeout, JsonRange{0});
   f.Optional("late_nodes", m.late_nodes);
+  f.Optional("max_losses_of_host", m.max_losses_of_host, JsonRange{0});
+  f.Optional("loss_period_ms", m.loss_period, JsonRange{0});
   f.Optional("returning_nodes", m.returning_nodes, JsonRange{0});
   f.Required("log_level", m.log_level);
 }
@@ -129,6 +131,13 @@ void Describe(F& f, M& m) {
   f.Required("reason", m.reason);
 }
 
+template <typename F, DescribedAs<TurnedAway> M>
+void Describe(F& f, M& m) {
+  f.Required("node_id", m.node_id, kNodeId);
+  f.Required("host", m.host);
+  f.Required("reason", m.reason);
+}
+
 template <typename F, DescribedAs<StopAsked> M>
 void Describe(F& f, M& m) {
   f.Required("by", m.by);
@@ -166,6 +175,7 @@ template std::string SerializeMessage(const NodeFeedTerminated&);
 template std::string SerializeMessage(const EpochDrained&);
 template std::string SerializeMessage(const EpochBegins&);
 template std::string SerializeMessage(const TrainingWaits&);
+template std::string SerializeMessage(const TurnedAway&);
 template std::string SerializeMessage(const StopAsked&);
 template std::string SerializeMessage(const Finished&);
 

@@ -57,6 +57,10 @@ struct StartCluster {
   std::chrono::milliseconds min_nodes_timeout{0};
   /// With `min_nodes`, nodes may come in place of lost ones, and late.
   bool late_nodes = false;
+  /// They come to no host on which so many were lost within `loss_period`, as long as others could
+  /// take them. 0: to any.
+  int max_losses_of_host = 0;
+  std::chrono::milliseconds loss_period{3'600'000};
   /// How many nodes may be lost and restarted, from node 0 on: others keep copies of their state.
   int returning_nodes = 0;
   std::string log_level;
@@ -172,6 +176,15 @@ struct TrainingWaits {
   std::string reason;
 };
 
+/// A node that is to come in place of a lost one, or late, came to a host that is avoided. The
+/// driver has Spark start it on another one.
+struct TurnedAway {
+  static constexpr std::string_view kType = "turned_away";
+  int node_id = 0;
+  std::string host;
+  std::string reason;  ///< For people.
+};
+
 struct Finished {
   static constexpr std::string_view kType = "finished";
 };
@@ -183,9 +196,10 @@ struct StopAsked {
   std::chrono::milliseconds timeout{0};  ///< For the programs to return by themselves.
 };
 
-using CoordinatorEvent = std::variant<Listening, Fatal, NodeChanged, ClusterFormed, ClusterFailed,
-                                      MetricsChanged, NodeFeedTerminated, EpochDrained, EpochBegins,
-                                      TrainingWaits, StopAsked, Finished, UnknownMessage>;
+using CoordinatorEvent =
+    std::variant<Listening, Fatal, NodeChanged, ClusterFormed, ClusterFailed, MetricsChanged,
+                 NodeFeedTerminated, EpochDrained, EpochBegins, TrainingWaits, TurnedAway,
+                 StopAsked, Finished, UnknownMessage>;
 
 }  // namespace tfos::control
 

@@ -1,4 +1,4 @@
-"""Servers that are lost, and what starts them again."""
+"""Nodes that are lost, and what starts them again."""
 
 from __future__ import annotations
 
@@ -60,3 +60,49 @@ def test_a_server_that_could_not_be_started_is_tried_again(monkeypatch, caplog, 
     launcher._start_server_again(SimpleNamespace(), 0, SimpleNamespace(collect=None))
     assert "was not started again" in caplog.text and why in caplog.text
     assert not launcher._starting, "it counts as missing, and the next attempt is made"
+
+
+class Trains(Lost):
+    """A coordinator of two nodes that train, of which the second is lost."""
+
+    formed = True
+
+    def __init__(self, turned_away):
+        self.turned_away = turned_away
+
+    def nodes(self):
+        return [
+            {"node_id": number, "job_name": "worker", "rank": number, "state": state}
+            for number, state in enumerate(["running", "lost"])
+        ]
+
+    def turned_away_nodes(self):
+        return self.turned_away
+
+
+def plan(stay):
+    return SimpleNamespace(stay=stay, returning_nodes=0, node={"late": True})
+
+
+@pytest.mark.parametrize(
+    ("stay", "turned_away", "missing"),
+    [
+        (True, set(), []),
+        (True, {1}, [1]),
+        (False, set(), [1]),
+        (False, {1}, [1]),
+    ],
+    ids=["task is there", "task has ended", "fed", "fed, and turned away"],
+)
+def test_the_driver_starts_a_lost_node_that_no_launch_task_does(stay, turned_away, missing):
+    launcher = Launcher(SimpleNamespace(), Trains(turned_away), lambda text: None)
+    assert launcher._missing(plan(stay), 0) == missing
+
+
+@pytest.mark.parametrize("turned_away", [set(), {1}])
+def test_a_node_that_is_turned_away_has_as_many_starts_left(turned_away):
+    launcher = Launcher(SimpleNamespace(), Trains(turned_away), lambda text: None)
+    launcher._starting.add(1)
+    launcher._starts[1] = 16
+    launcher._started_again(1, SimpleNamespace(error=None))
+    assert launcher._missing(plan(stay=False), 0) == ([1] if turned_away else [])

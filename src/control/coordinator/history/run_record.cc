@@ -153,6 +153,9 @@ void RunRecord::Take(const CoordinatorEvent& event, Clock::TimePoint now) {
     if (!wrong || IsFinal(node.state)) NotePhase(node, NodeStateName(node.state), node.detail, now);
     if (IsFinal(changed->node.state)) history_.EndNode(changed->node.node_id);
     if (changed->node.state == NodeState::kRegistered) history_.BeginNode(changed->node.node_id);
+  } else if (const auto* away = std::get_if<TurnedAway>(&event)) {
+    events_.AddOfNode(Since(now), away->node_id,
+                      fmt::format("turned away from host {}: {}", away->host, away->reason));
   } else if (const auto* formed = std::get_if<ClusterFormed>(&event)) {
     const auto there = std::ranges::count_if(
         formed->nodes, [](const NodeInfo& node) { return node.state != NodeState::kExpected; });

@@ -1,9 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "base/format.h"
 #include "control/coordinator/roster/elastic_roster_fixture.h"
 
 namespace tfos::control {
@@ -124,6 +128,139 @@ TEST_F(ElasticRosterTest, NoStepIsGrantedToNodesThatAreStopped) {
     const StepReport report{.queue = "input", .epoch = 0, .full_batches = 5};
     EXPECT_THAT(roster_.RecordSteps(node, report, now_), IsEmpty());
   }
+}
+
+/// Where a host is avoided after two losses in a minute. Nodes 1 and 2 are on host "a", 3 on "b".
+class AvoidedHostTest : public ElasticRosterTest {
+ protected:
+  AvoidedHostTest() { Begin(2, {"s", "a", "a", "b"}); }
+
+  void Begin(int limit, const std::vector<std::string>& hosts) {
+    RosterOptions options = Options(/*late_nodes=*/true);
+    options.max_losses_of_host = limit;
+    options.loss_period = seconds(60);
+    roster_ = Roster(options, now_);
+    for (int node = 0; node < 4; ++node)
+      EXPECT_EQ(ComeTo(hosts[static_cast<std::size_t>(node)], node), "");
+    for (int node = 0; node < 4; ++node) roster_.SetState(node, Running(), now_);
+  }
+
+  /// Why it is refused; empty if it isn't.
+  std::string ComeTo(const std::string& host, int node = 2) {
+    message_.node_id = node;
+    message_.host = host;
+    message_.address = fmt::format("10.0.0.{}", node);
+    message_.tensor_port = 2000 + node;
+    const auto come = roster_.Register(message_, now_);
+    return come.ok() ? "" : std::string(come.status().message());
+  }
+  /// What the driver hears of the attempt that was refused last.
+  std::vector<std::string> TurnedAwayNow() {
+    std::vector<std::string> told;
+    for (const Effect& effect : roster_.Refused(message_, now_)) {
+      const auto* tell = std::get_if<TellDriver>(&effect);
+      const auto* away = tell == nullptr ? nullptr : std::get_if<TurnedAway>(&tell->event);
+      if (away != nullptr) told.push_back(fmt::format("{} {}", away->node_id, away->host));
+    }
+    return told;
+  }
+  /// Node 2 is lost on "a" so often that it is avoided.
+  void LoseTwice() {
+    roster_.Fail(2, Killed(), now_);
+    EXPECT_EQ(ComeTo("a"), "");
+    now_ += seconds(5);
+    roster_.Fail(2, Killed(), now_);
+  }
+
+  Register message_;
+};
+
+TEST_F(AvoidedHostTest, ANodeIsTurnedAwayFromAHostOnWhichNodesWereLost) {
+  LoseTwice();
+  now_ += seconds(1);
+  EXPECT_EQ(ComeTo("a"),
+            "host a is avoided: nodes were lost there 2 times within 5.0 s, the last time 1.0 s "
+            "ago. Another host is to take the node, or this one after 54 s "
+            "(spark.tfos.hosts.maxLosses, spark.tfos.hosts.lossPeriod)");
+  EXPECT_THAT(TurnedAwayNow(), ElementsAre("2 a"));
+  EXPECT_THAT(roster_.Explain(2, now_), HasSubstr("signal 9. host a is avoided: "));
+  EXPECT_NE(ComeTo("a"), "");
+  EXPECT_THAT(TurnedAwayNow(), IsEmpty()) << "it is told once";
+  EXPECT_EQ(ComeTo("b"), "");
+  EXPECT_EQ(roster_.StateOf(2), NodeState::kRegistered);
+}
+
+TEST_F(AvoidedHostTest, ItIsTakenAgainAfterThePeriod) {
+  LoseTwice();
+  EXPECT_NE(ComeTo("a"), "");
+  Pass(seconds(54));
+  EXPECT_NE(ComeTo("a"), "");
+  Pass(seconds(1));
+  EXPECT_EQ(ComeTo("a"), "");
+  EXPECT_THAT(TurnedAwayNow(), IsEmpty());
+}
+
+TEST_F(AvoidedHostTest, WithNoOtherHostItIsTaken) {
+  Begin(2, {"s", "a", "a", "a"});
+  LoseTwice();
+  EXPECT_EQ(ComeTo("a"), "") << "a server's host is none for nodes that train";
+}
+
+TEST_F(AvoidedHostTest, WhereTheOtherHostsAreAvoidedTooItIsTaken) {
+  LoseTwice();
+  EXPECT_EQ(ComeTo("b"), "");
+  roster_.Fail(2, Killed(), now_);
+  EXPECT_EQ(ComeTo("b"), "");
+  roster_.Fail(2, Killed(), now_);
+  EXPECT_EQ(ComeTo("c"), "") << "it is not known yet, and no node was lost there";
+  roster_.Fail(2, Killed(), now_);
+  EXPECT_EQ(ComeTo("a"), "");
+}
+
+TEST_F(AvoidedHostTest, NoneIsAvoidedWhereTheUserDoesNotWantIt) {
+  Begin(0, {"s", "a", "a", "b"});
+  for (int loss = 0; loss < 15; ++loss) {
+    roster_.Fail(2, Killed(), now_);
+    EXPECT_EQ(ComeTo("a"), "");
+  }
+}
+
+TEST_F(AvoidedHostTest, WhatSparkHadAnnouncedIsNotTheHostsFault) {
+  for (int loss = 0; loss < 3; ++loss) {
+    roster_.Leave({.node_id = 2, .reason = "preempted"}, now_);
+    roster_.ConnectionLost(2, now_);
+    EXPECT_EQ(ComeTo("a"), "") << loss;
+  }
+}
+
+TEST_F(AvoidedHostTest, AnErrorOfTheProgramIsNotTheHostsFault) {
+  roster_.Fail(2, Killed(), now_);
+  for (int loss = 0; loss < 3; ++loss) {
+    EXPECT_EQ(ComeTo("a"), "") << loss;
+    // The others do without a node that fails while it joins.
+    FailureReport error = Killed();
+    error.lost = false;
+    roster_.Fail(2, error, now_);
+    EXPECT_EQ(roster_.StateOf(2), NodeState::kLost);
+  }
+}
+
+TEST_F(AvoidedHostTest, BelowTheMinimumOtherHostsHaveAWhile) {
+  LoseTwice();
+  roster_.Fail(1, Killed(), now_);
+  EXPECT_NE(ComeTo("a"), "");
+  Pass(seconds(14));
+  EXPECT_NE(ComeTo("a"), "");
+  Pass(seconds(1));
+  EXPECT_EQ(ComeTo("a"), "") << "a quarter of the time after which the cluster fails";
+  EXPECT_EQ(roster_.failure(), std::nullopt);
+}
+
+TEST_F(AvoidedHostTest, ARefusalForAnotherReasonTurnsNobodyAway) {
+  LoseTwice();
+  EXPECT_EQ(ComeTo("b"), "");
+  EXPECT_THAT(ComeTo("a"), HasSubstr("has registered before"));
+  EXPECT_THAT(TurnedAwayNow(), IsEmpty());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "control/coordinator/roster/offices/host_losses.h"
 #include "control/messages/parts/node_info.h"
 #include "control/messages/parts/shared_messages.h"
 #include "control/messages/progress/silence.h"
@@ -26,6 +27,9 @@ std::string ExplainNode(const NodeInfo& node, const std::string& coordinator_add
 std::string MissingNodes(const std::vector<NodeInfo>& nodes,
                          std::chrono::milliseconds registration_timeout,
                          const std::string& coordinator_address);
+
+/// Why no node comes to a host for the time being. `losses`: so many there are the reason.
+std::string HostIsAvoided(const std::string& host, int losses, const HostLosses::Avoided& avoided);
 
 std::string LostConnection(const NodeInfo& node);
 std::string LostHeartbeats(const NodeInfo& node, std::chrono::milliseconds silence);

@@ -25,7 +25,10 @@ milliseconds Elapsed(Clock::TimePoint from, Clock::TimePoint to) {
 }  // namespace
 
 Roster::Roster(RosterOptions options, TimePoint now)
-    : options_(std::move(options)), begun_(now), generations_(options_.min_nodes) {
+    : options_(std::move(options)),
+      begun_(now),
+      generations_(options_.min_nodes),
+      host_losses_(options_.max_losses_of_host, options_.loss_period) {
   nodes_.reserve(options_.roles.size());
   int next_rank = 0;
   for (const Role& role : options_.roles) {
@@ -52,6 +55,9 @@ Result<Effects> Roster::Register(const control::Register& message, TimePoint now
   }
   const bool late = formed_at_.has_value();
   if (late || node->info.state != NodeState::kExpected) TFOS_RETURN_IF_ERROR(CheckLate(*node));
+  if (std::string why = WhyTurnedAway(*node, message.host, now); !why.empty()) {
+    return Status(ErrorKind::kBadInput, std::move(why));
+  }
   node->info.host = message.host;
   node->info.address = message.address;
   node->info.port = message.port;
@@ -65,7 +71,7 @@ Result<Effects> Roster::Register(const control::Register& message, TimePoint now
   node->info.feed.reset();
   node->metrics.Clear();
   node->steps = StepWatch();
-  node->told_to_stop = node->feed_terminated = false;
+  node->told_to_stop = node->feed_terminated = node->turned_away = false;
   node->came_late = late;
   node->loss.reset();
   node->connected = true;
@@ -221,6 +227,7 @@ Effects Roster::Fail(int node_id, const FailureReport& report, TimePoint now) {
   // Others do without one that has not come so far as to train with them.
   if ((report.lost || IsNewcomer(*node)) && MayLose(*node)) {
     if (Become(*node, NodeState::kLost, told.message, now, effects)) {
+      if (report.lost) BlameHost(*node, now);
       told.message = fmt::format("{} is lost: {}", NodeName(node->info), told.message);
       GoOnWithout(*node, FailureOf(node->info, told), now, effects);
     }
@@ -318,6 +325,7 @@ void Roster::FailToStart(Node& node, TimePoint now, Effects& effects) {
   if (IsNewcomer(node) && MayLose(node)) {
     effects.push_back(TellAgent{node.info.node_id, Stop{message, kGraceAfterFailure}});
     Become(node, NodeState::kLost, message, now, effects);
+    BlameHost(node, now);
     GoOnWithout(node, FailureOf(node.info, Saying("start the node", message)), now, effects);
     return;
   }

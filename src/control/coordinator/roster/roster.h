@@ -14,6 +14,7 @@
 #include "control/coordinator/roster/latest_metrics.h"
 #include "control/coordinator/roster/node_transitions.h"
 #include "control/coordinator/roster/offices/generation_office.h"
+#include "control/coordinator/roster/offices/host_losses.h"
 #include "control/coordinator/roster/offices/step_ticket_office.h"
 #include "control/coordinator/roster/offices/step_watch.h"
 #include "control/coordinator/roster/roles.h"
@@ -71,6 +72,10 @@ struct RosterOptions {
   bool late_nodes = false;
   /// Then the cluster forms without those that have not come so long after the last.
   std::chrono::milliseconds grow_after{15'000};
+  /// With `late_nodes`, no node comes to a host on which so many were lost within `loss_period`, as
+  /// long as others could take it. 0: to any host.
+  int max_losses_of_host = 0;
+  std::chrono::milliseconds loss_period{3'600'000};
   std::string coordinator_address;  // as agents are told it, for explanations
 };
 
@@ -94,6 +99,9 @@ class Roster {
 
   /// Bad input, with the reason for the agent, when the node can't be taken.
   Result<Effects> Register(const control::Register& message, TimePoint now);
+  /// What follows when `Register` has refused it at the same time: the driver hears of a node that
+  /// is to come on another host.
+  Effects Refused(const control::Register& message, TimePoint now);
   /// Whether an attempt has registered as this node and is neither lost nor failed.
   bool IsTaken(int node_id) const;
   Effects SetState(int node_id, const StateReport& report, TimePoint now);
@@ -161,6 +169,7 @@ class Roster {
     bool came_late = false;       // the cluster had formed before
     std::optional<Failure> loss;  // of one that is to come again, and has not
     bool told_to_stop = false;    // it alone, and not its cluster
+    bool turned_away = false;     // it would have come to a host that is avoided
   };
 
   Node* Find(int node_id);
@@ -206,6 +215,10 @@ class Roster {
   /// Why the node may not come in place of the one that had its number, or late; OK if it may.
   Status CheckLate(const Node& node) const;
   Status CheckReturning(const Node& node) const;
+  /// Why the node may not come to this `host`, which is avoided, for people; empty if it may.
+  std::string WhyTurnedAway(const Node& node, const std::string& host, TimePoint now) const;
+  /// A node was lost, and its program is not to blame.
+  void BlameHost(const Node& node, TimePoint now);
   /// Whether it has come late, and is in no generation yet.
   bool IsNewcomer(const Node& node) const;
   /// Whether enough nodes are there to begin with, and no other has come for a while.
@@ -245,6 +258,7 @@ class Roster {
   TimePoint begin_asked_at_;
   bool some_came_in_ = false;  // since some may
   GenerationOffice generations_;
+  HostLosses host_losses_;
   std::optional<TimePoint> formed_at_;
   TimePoint last_came_;                   // a node
   std::optional<TimePoint> below_since_;  // fewer nodes than needed

@@ -20,6 +20,10 @@ constexpr milliseconds kGraceForLate{5000};
 /// For members to come to where they let others in: they may do something else by now, and wait
 /// for rows there.
 constexpr std::chrono::minutes kPatienceOfFeed{10};
+/// For another host to take a node that those that train wait for. Then any host may.
+constexpr std::chrono::seconds kPatienceWithHosts{30};
+/// Of the time after which they wait no more: the driver tries again at intervals.
+constexpr int kPartForOtherHosts = 4;
 
 }  // namespace
 
@@ -49,6 +53,41 @@ Status Roster::CheckLate(const Node& node) const {
     return refuse(fmt::format("was given up: {}", info.detail));
   }
   return {};
+}
+
+std::string Roster::WhyTurnedAway(const Node& node, const std::string& host, TimePoint now) const {
+  if (!formed_at_.has_value() || Returns(node)) return "";
+  const auto avoided = host_losses_.Look(host, now);
+  if (!avoided.has_value()) return "";
+  const milliseconds patience =
+      std::min<milliseconds>(kPatienceWithHosts, options_.min_nodes_timeout / kPartForOtherHosts);
+  if (below_since_ && now - *below_since_ >= patience) return "";
+  const bool others_could = std::ranges::any_of(nodes_, [&](const Node& other) {
+    const NodeInfo& info = other.info;
+    return !other.service && other.connected && !IsFinal(info.state) && info.host != host &&
+           !host_losses_.Look(info.host, now).has_value();
+  });
+  return others_could ? HostIsAvoided(host, host_losses_.limit(), *avoided) : "";
+}
+
+Effects Roster::Refused(const control::Register& message, TimePoint now) {
+  Effects effects;
+  Node* node = Find(message.node_id);
+  if (node == nullptr || !stop_reason_.empty() || !CheckLate(*node).ok()) return effects;
+  std::string why = WhyTurnedAway(*node, message.host, now);
+  // Once until it has come: each further attempt there ends the same way.
+  if (why.empty() || node->turned_away) return effects;
+  node->turned_away = true;
+  node->info.detail += (node->info.detail.empty() ? "" : ". ") + why;
+  effects.push_back(TellDriver{NodeChanged{Info(*node, now)}});
+  effects.push_back(
+      TellDriver{TurnedAway{.node_id = message.node_id, .host = message.host, .reason = why}});
+  return effects;
+}
+
+void Roster::BlameHost(const Node& node, TimePoint now) {
+  // Spark takes executors away for reasons of its own.
+  if (node.info.leaving.empty()) host_losses_.Add(node.info.host, now);
 }
 
 bool Roster::MayFormWithFewer(TimePoint now) const {
@@ -146,6 +185,7 @@ void Roster::GiveUp(Node& node, TimePoint now, Effects& effects) {
   node.losses = kMostLosses;  // Each time that it came again, all others would wait for minutes.
   Failure failure = FailureOf(node.info, Saying("train together", message));
   if (bearable) {
+    BlameHost(node, now);
     GoOnWithout(node, std::move(failure), now, effects);
   } else {
     Spread(std::move(failure), message, now, effects);
@@ -301,6 +341,7 @@ void Roster::Lose(Node& node, const std::string& detail, const std::string& mess
   const std::string told = message + why;
   Failure failure = FailureOf(node.info, Saying("watch the node", told));
   if (bearable) {
+    BlameHost(node, now);
     GoOnWithout(node, std::move(failure), now, effects);
     return;
   }
