@@ -8,7 +8,7 @@ writes docs/versions.md.
 combinations.py says which versions run together. Each gets an environment in build/versions from
 PyPI. There matrix_program.py runs the cases twice, with the jar and without. On two versions of
 Spark the tests of programs for tensorflowonspark 2.2.5 run, too. Then feed_rates.py compares how
-fast each Spark feeds. `make test-matrix` runs all of it, which takes hours and downloads 3 GB. The
+fast each Spark feeds. `make test-matrix` runs all of it, which takes hours and downloads 4 GB. The
 page has the latest report of each combination, from found.json.
 
 --short: the versions of Spark that `make test` does not use, each with a few cases and

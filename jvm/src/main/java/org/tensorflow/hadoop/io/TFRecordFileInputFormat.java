@@ -50,6 +50,8 @@ public class TFRecordFileInputFormat extends FileInputFormat<BytesWritable, Null
       Job job = Job.getInstance(context.getConfiguration());
       setInputPaths(job, others.toArray(new Path[0]));
       named.addAll(listed(job));
+      // Listing may have asked a secured file system for tokens.
+      context.getCredentials().addAll(job.getCredentials());
     }
     return named;
   }
