@@ -92,7 +92,10 @@ class Coordinator {
     }
     options.min_nodes = 2;
     options.late_nodes = losses == Losses::kElasticWithLateNodes;
-    if (options.late_nodes) options.min_nodes_timeout = std::chrono::seconds(60);
+    if (options.late_nodes) {
+      options.min_nodes_timeout = std::chrono::seconds(60);
+      options.max_losses_of_host = 1;
+    }
     return options;
   }
 
@@ -104,7 +107,10 @@ class Coordinator {
       // Its handshake has proved which node's it is.
       if (registration == nullptr || registration->node_id != node_id) return;
       auto taken = roster_.Register(*registration, now_);
-      if (!taken.ok()) return;
+      if (!taken.ok()) {
+        Apply(roster_.Refused(*registration, now_));
+        return;
+      }
       registered_.insert(node_id);
       Apply(*std::move(taken));
       return;
