@@ -29,7 +29,7 @@ _MOST_STARTS = 16
 #: Before another try, and as much longer after each; a node that came is known by then.
 _PAUSE_SECONDS = 2.0
 #: Before another try for a node that was turned away from its host: Spark may choose the same one.
-_ELSEWHERE_SECONDS = 10.0
+_ELSEWHERE_SECONDS = 5.0
 _LOOK_SECONDS = 60.0
 #: For an executor slot for a server that was lost. The tasks that feed may have all of them, and
 #: they end only when the nodes read on, which wait for the server.
@@ -183,9 +183,9 @@ class Launcher:
 
     def _missing(self, plan: launch.LaunchPlan, on_driver: int) -> list[int]:
         """Nodes that are lost, or never came, and that nothing starts at the moment. With
-        ``plan.stay``, launch tasks start them, apart from those that were turned away."""
+        ``plan.stay``, launch tasks start them, until one is turned away: its task has ended."""
         away = self._coordinator.turned_away_nodes()
-        if plan.stay and not away:
+        if plan.stay and not away and not self._again:
             return []
         gone = {"lost"}
         if self.job is not None and self.job.done:
@@ -204,7 +204,8 @@ class Launcher:
             missing += [
                 n["node_id"]
                 for n in training
-                if (n["node_id"] in away if plan.stay else n["state"] in gone)
+                if n["node_id"] in away
+                or (n["state"] in gone and (not plan.stay or n["node_id"] in self._again))
             ]
         with self._lock:  # The last that is taken: some call this under the coordinator's.
             return [
@@ -262,22 +263,30 @@ class Launcher:
     def results(self) -> dict[int, bytes | None]:
         """What the programs have returned, by node. Call it once they have."""
         assert self.job is not None  # since the cluster has formed
-        if not self.job.done or self.job.error is not None:
-            error = self.job.error
+        results = self._results_of(self.job)
+        for job in self._again_of_done():
+            returned = self._results_of(job)
+            results |= {node: result for node, result in returned.items() if result is not None}
+        return results
+
+    @staticmethod
+    def _results_of(job: SparkJob) -> dict[int, bytes | None]:
+        if not job.done or job.error is not None:
             raise TfosError(
                 "what the programs returned did not reach the driver: "
-                + ("Spark's launch tasks were cancelled" if error is None else first_cause(error))
+                + (
+                    "Spark's launch tasks were cancelled"
+                    if job.error is None
+                    else first_cause(job.error)
+                )
             )
-        results = dict(self.job.result())
-        for job in self._again_of_done():
-            if job.error is None and job.done:
-                results |= dict(job.result())
-        return results
+        return dict(job.result())
 
     def _again_of_done(self) -> list[SparkJob]:
         """The jobs in which nodes whose programs have returned were started again."""
         nodes = self._coordinator.nodes()
-        return [job for node_id, job in self._again.items() if nodes[node_id]["state"] == "done"]
+        again = list(self._again.items())  # Another thread may add some.
+        return [job for node_id, job in again if nodes[node_id]["state"] == "done"]
 
     def replace_no_more(self) -> None:
         """From now on nobody is to come in place of a node that trains and is lost."""

@@ -7,6 +7,7 @@ import faulthandler
 import os
 import pickle
 import sys
+import traceback
 
 from tfos.base import child
 from tfos.base.programs import program_process, program_result
@@ -37,5 +38,7 @@ if __name__ == "__main__":
     code = 1
     try:
         code = main()
+    except BaseException:  # Leaving so, Python does not print it.
+        traceback.print_exc()
     finally:
         program_process.leave(code)

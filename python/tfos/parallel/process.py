@@ -73,4 +73,6 @@ def _how_it_ended(code: int) -> str:
             "returned; its output is in the executor's log\n"
         )
     hint = ", as on a host that runs out of memory" if code == -signal.SIGKILL else ""
-    return f"its process was ended by {signal.Signals(-code).name}{hint}\n"
+    known = -code in list(signal.Signals)  # Signals for real-time use have no names.
+    name = signal.Signals(-code).name if known else f"signal {-code}"
+    return f"its process was ended by {name}{hint}\n"

@@ -212,12 +212,14 @@ class Coordinator final : public ControlService {
   // Taken when the driver takes them: one that stands still finds the latest values, once. The
   // progress was measured before, so it may be news without a change of metrics, too.
   void TellChangedMetrics() {
-    driver_.SendLatest(MetricsChanged::kType, [this]() -> std::optional<std::string> {
-      std::vector<NodeMetrics> metrics = roster_->TakeChangedMetrics();
-      if (metrics.empty() && told_progress_ == record_->progress()) return std::nullopt;
-      told_progress_ = record_->progress();
-      return SerializeMessage(MetricsChanged{std::move(metrics), *told_progress_}) + "\n";
-    });
+    driver_.SendLatest(
+        MetricsChanged::kType, [this, news = node_news_]() -> std::optional<std::string> {
+          std::vector<NodeMetrics> metrics = roster_->TakeChangedMetrics();
+          if (metrics.empty() && told_progress_ == record_->progress()) return std::nullopt;
+          // The driver forgets what nodes do when it hears of one after this.
+          if (news == node_news_) told_progress_ = record_->progress();
+          return SerializeMessage(MetricsChanged{std::move(metrics), record_->progress()}) + "\n";
+        });
   }
 
   // A failure of the coordinator's own, which ends the cluster.
@@ -327,8 +329,8 @@ class Coordinator final : public ControlService {
     record_->Take(event, Now());
     std::visit(Overloaded{
                    [&](const NodeChanged& changed) {
-                     // The driver forgets what it was told that nodes do.
                      told_progress_.reset();
+                     ++node_news_;
                      LogNode(changed.node);
                      agents_.Dismiss(changed.node);
                    },
@@ -410,6 +412,7 @@ class Coordinator final : public ControlService {
   std::unique_ptr<ControlServer> server_;
   std::set<std::string> unknown_types_;
   std::optional<RunProgress> told_progress_;  // as the driver knows it
+  std::uint64_t node_news_ = 0;               // that the driver was told
 };
 
 }  // namespace

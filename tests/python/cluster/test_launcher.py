@@ -10,6 +10,7 @@ import pytest
 
 from tfos.cluster import launch
 from tfos.cluster.launcher import Launcher
+from tfos.errors import TfosError
 
 
 class Lost:
@@ -97,6 +98,29 @@ def plan(stay):
 def test_the_driver_starts_a_lost_node_that_no_launch_task_does(stay, turned_away, missing):
     launcher = Launcher(SimpleNamespace(), Trains(turned_away), lambda text: None)
     assert launcher._missing(plan(stay), 0) == missing
+
+
+def test_the_driver_starts_a_node_again_that_it_has_started_elsewhere():
+    """The job in which it was has ended with it, as all executors of that job were lost."""
+    launcher = Launcher(SimpleNamespace(), Trains(set()), lambda text: None)
+    launcher._again[1] = SimpleNamespace()
+    assert launcher._missing(plan(stay=True), 0) == [1]
+
+
+@pytest.mark.parametrize(
+    ("later", "results"), [({1: b"value"}, {0: b"0", 1: b"value"}), ({1: None}, {0: b"0", 1: b"1"})]
+)
+def test_the_result_is_that_of_the_job_which_has_one(later, results):
+    def ended(returned):
+        return SimpleNamespace(done=True, error=None, result=returned.items)
+
+    launcher = Launcher(SimpleNamespace(), Trains(set()), lambda text: None)
+    launcher._coordinator.nodes = lambda: [{"state": "done"}, {"state": "done"}]
+    launcher.job, launcher._again[1] = ended({0: b"0", 1: b"1"}), ended(later)
+    assert launcher.results() == results
+    launcher._again[1].error = TfosError("its executor is lost")
+    with pytest.raises(TfosError, match="did not reach the driver: its executor is lost"):
+        launcher.results()
 
 
 @pytest.mark.parametrize("turned_away", [set(), {1}])

@@ -265,6 +265,7 @@ def test_an_instance_knows_its_task(spark, tmp_path, gpus_of_executors, gpu_coun
     [
         (lambda: {}["no such layer"], r"in program\n.*KeyError: 'no such layer'"),
         (lambda: os.kill(os.getpid(), 9), "its process was ended by SIGKILL, as on a host"),
+        (lambda: os.kill(os.getpid(), 40), "its process was ended by signal 40"),
     ],
     ids=["exception", "kill"],
 )

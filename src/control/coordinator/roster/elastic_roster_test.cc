@@ -135,10 +135,10 @@ class AvoidedHostTest : public ElasticRosterTest {
  protected:
   AvoidedHostTest() { Begin(2, {"s", "a", "a", "b"}); }
 
-  void Begin(int limit, const std::vector<std::string>& hosts) {
+  void Begin(int limit, const std::vector<std::string>& hosts, seconds period = seconds(60)) {
     RosterOptions options = Options(/*late_nodes=*/true);
     options.max_losses_of_host = limit;
-    options.loss_period = seconds(60);
+    options.loss_period = period;
     roster_ = Roster(options, now_);
     for (int node = 0; node < 4; ++node)
       EXPECT_EQ(ComeTo(hosts[static_cast<std::size_t>(node)], node), "");
@@ -179,9 +179,8 @@ TEST_F(AvoidedHostTest, ANodeIsTurnedAwayFromAHostOnWhichNodesWereLost) {
   LoseTwice();
   now_ += seconds(1);
   EXPECT_EQ(ComeTo("a"),
-            "host a is avoided: nodes were lost there 2 times within 5.0 s, the last time 1.0 s "
-            "ago. Another host is to take the node, or this one after 54 s "
-            "(spark.tfos.hosts.maxLosses, spark.tfos.hosts.lossPeriod)");
+            "host a is avoided: nodes were lost there 2 times within 5.0 s. Another host is to "
+            "take the node (spark.tfos.hosts.maxLosses, spark.tfos.hosts.lossPeriod)");
   EXPECT_THAT(TurnedAwayNow(), ElementsAre("2 a"));
   EXPECT_THAT(roster_.Explain(2, now_), HasSubstr("signal 9. host a is avoided: "));
   EXPECT_NE(ComeTo("a"), "");
@@ -210,6 +209,7 @@ TEST_F(AvoidedHostTest, WhereTheOtherHostsAreAvoidedTooItIsTaken) {
   LoseTwice();
   EXPECT_EQ(ComeTo("b"), "");
   roster_.Fail(2, Killed(), now_);
+  now_ += seconds(5);
   EXPECT_EQ(ComeTo("b"), "");
   roster_.Fail(2, Killed(), now_);
   EXPECT_EQ(ComeTo("c"), "") << "it is not known yet, and no node was lost there";
@@ -237,12 +237,27 @@ TEST_F(AvoidedHostTest, AnErrorOfTheProgramIsNotTheHostsFault) {
   roster_.Fail(2, Killed(), now_);
   for (int loss = 0; loss < 3; ++loss) {
     EXPECT_EQ(ComeTo("a"), "") << loss;
-    // The others do without a node that fails while it joins.
+    now_ += seconds(5);
+    // The others do without a node that fails while it joins. Where they are fed, it says so
+    // itself.
     FailureReport error = Killed();
-    error.lost = false;
+    error.traceback = "Traceback: ...";
+    error.lost = loss % 2 == 0;
     roster_.Fail(2, error, now_);
     EXPECT_EQ(roster_.StateOf(2), NodeState::kLost);
   }
+}
+
+TEST_F(AvoidedHostTest, WhatNoOtherHostHasTakenInAWhileIsTaken) {
+  Begin(2, {"s", "a", "a", "b"}, seconds(3600));
+  LoseTwice();
+  Pass(seconds(300));
+  EXPECT_NE(ComeTo("a"), "") << "it comes for the first time";
+  EXPECT_THAT(TurnedAwayNow(), ElementsAre("2 a"));
+  Pass(seconds(119));
+  EXPECT_NE(ComeTo("a"), "");
+  Pass(seconds(1));
+  EXPECT_EQ(ComeTo("a"), "") << "the other host may have no room";
 }
 
 TEST_F(AvoidedHostTest, BelowTheMinimumOtherHostsHaveAWhile) {

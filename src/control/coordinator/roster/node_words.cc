@@ -45,20 +45,15 @@ std::string MissingNodes(const std::vector<NodeInfo>& nodes, milliseconds regist
                      SecondsForPeople(registration_timeout), sentences);
 }
 
-std::string HostIsAvoided(const std::string& host, int losses, const HostLosses::Avoided& avoided) {
-  const auto words = [](Clock::Duration duration) {
-    return SecondsForPeople(std::chrono::duration_cast<milliseconds>(duration));
-  };
-  const std::string lost = losses == 1
-                               ? "a node was lost there"
-                               : fmt::format(
-                                     "nodes were lost there {} times within {}, the "
-                                     "last time",
-                                     losses, words(avoided.since_first - avoided.since_last));
+std::string HostIsAvoided(const std::string& host, int losses, Clock::Duration within) {
+  const std::string lost =
+      losses == 1 ? "a node was lost there"
+                  : fmt::format("nodes were lost there {} times within {}", losses,
+                                SecondsForPeople(std::chrono::duration_cast<milliseconds>(within)));
   return fmt::format(
-      "host {} is avoided: {} {} ago. Another host is to take the node, or this one after {} "
-      "(spark.tfos.hosts.maxLosses, spark.tfos.hosts.lossPeriod)",
-      host, lost, words(avoided.since_last), words(avoided.left));
+      "host {} is avoided: {}. Another host is to take the node (spark.tfos.hosts.maxLosses, "
+      "spark.tfos.hosts.lossPeriod)",
+      host, lost);
 }
 
 std::string LostConnection(const NodeInfo& node) {

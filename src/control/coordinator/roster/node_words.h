@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "control/coordinator/roster/offices/host_losses.h"
+#include "base/time/deadline.h"
 #include "control/messages/parts/node_info.h"
 #include "control/messages/parts/shared_messages.h"
 #include "control/messages/progress/silence.h"
@@ -28,8 +28,8 @@ std::string MissingNodes(const std::vector<NodeInfo>& nodes,
                          std::chrono::milliseconds registration_timeout,
                          const std::string& coordinator_address);
 
-/// Why no node comes to a host for the time being. `losses`: so many there are the reason.
-std::string HostIsAvoided(const std::string& host, int losses, const HostLosses::Avoided& avoided);
+/// Why no node comes to a host for the time being: `losses` there `within` so long.
+std::string HostIsAvoided(const std::string& host, int losses, Clock::Duration within);
 
 std::string LostConnection(const NodeInfo& node);
 std::string LostHeartbeats(const NodeInfo& node, std::chrono::milliseconds silence);

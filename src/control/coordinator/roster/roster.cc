@@ -71,7 +71,8 @@ Result<Effects> Roster::Register(const control::Register& message, TimePoint now
   node->info.feed.reset();
   node->metrics.Clear();
   node->steps = StepWatch();
-  node->told_to_stop = node->feed_terminated = node->turned_away = false;
+  node->told_to_stop = node->feed_terminated = false;
+  node->turned_away_at.reset();
   node->came_late = late;
   node->loss.reset();
   node->connected = true;
@@ -227,7 +228,8 @@ Effects Roster::Fail(int node_id, const FailureReport& report, TimePoint now) {
   // Others do without one that has not come so far as to train with them.
   if ((report.lost || IsNewcomer(*node)) && MayLose(*node)) {
     if (Become(*node, NodeState::kLost, told.message, now, effects)) {
-      if (report.lost) BlameHost(*node, now);
+      // A node that has not yet joined says that it is lost with its program's error, too.
+      if (report.lost && report.traceback.empty()) BlameHost(*node, now);
       told.message = fmt::format("{} is lost: {}", NodeName(node->info), told.message);
       GoOnWithout(*node, FailureOf(node->info, told), now, effects);
     }

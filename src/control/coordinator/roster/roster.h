@@ -169,7 +169,8 @@ class Roster {
     bool came_late = false;       // the cluster had formed before
     std::optional<Failure> loss;  // of one that is to come again, and has not
     bool told_to_stop = false;    // it alone, and not its cluster
-    bool turned_away = false;     // it would have come to a host that is avoided
+    /// Since when it has come to hosts that are avoided, and to no other.
+    std::optional<TimePoint> turned_away_at;
   };
 
   Node* Find(int node_id);

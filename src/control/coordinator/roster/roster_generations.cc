@@ -20,8 +20,10 @@ constexpr milliseconds kGraceForLate{5000};
 /// For members to come to where they let others in: they may do something else by now, and wait
 /// for rows there.
 constexpr std::chrono::minutes kPatienceOfFeed{10};
-/// For another host to take a node that those that train wait for. Then any host may.
-constexpr std::chrono::seconds kPatienceWithHosts{30};
+/// For another host to take a node. Then any host may: no other one may have room.
+constexpr std::chrono::minutes kPatienceWithHosts{2};
+/// As long as others wait for it.
+constexpr std::chrono::seconds kPatienceOfThoseThatWait{30};
 /// Of the time after which they wait no more: the driver tries again at intervals.
 constexpr int kPartForOtherHosts = 4;
 
@@ -59,8 +61,9 @@ std::string Roster::WhyTurnedAway(const Node& node, const std::string& host, Tim
   if (!formed_at_.has_value() || Returns(node)) return "";
   const auto avoided = host_losses_.Look(host, now);
   if (!avoided.has_value()) return "";
-  const milliseconds patience =
-      std::min<milliseconds>(kPatienceWithHosts, options_.min_nodes_timeout / kPartForOtherHosts);
+  if (node.turned_away_at && now - *node.turned_away_at >= kPatienceWithHosts) return "";
+  const milliseconds patience = std::min<milliseconds>(
+      kPatienceOfThoseThatWait, options_.min_nodes_timeout / kPartForOtherHosts);
   if (below_since_ && now - *below_since_ >= patience) return "";
   const bool others_could = std::ranges::any_of(nodes_, [&](const Node& other) {
     const NodeInfo& info = other.info;
@@ -76,8 +79,8 @@ Effects Roster::Refused(const control::Register& message, TimePoint now) {
   if (node == nullptr || !stop_reason_.empty() || !CheckLate(*node).ok()) return effects;
   std::string why = WhyTurnedAway(*node, message.host, now);
   // Once until it has come: each further attempt there ends the same way.
-  if (why.empty() || node->turned_away) return effects;
-  node->turned_away = true;
+  if (why.empty() || node->turned_away_at) return effects;
+  node->turned_away_at = now;
   node->info.detail += (node->info.detail.empty() ? "" : ". ") + why;
   effects.push_back(TellDriver{NodeChanged{Info(*node, now)}});
   effects.push_back(

@@ -10,25 +10,18 @@
 
 namespace tfos::control {
 
-/// Which hosts are avoided, as nodes were lost there again and again: for a period, from the loss
-/// that was one too many on. Older losses are forgotten.
+/// Which hosts are avoided, as nodes were lost there again and again. A loss is forgotten after a
+/// period. Those of one moment, as when an executor dies with its nodes, are one.
 ///
 /// Owner and lifetime: a value. Threads: one at a time. Errors: none.
 class HostLosses {
  public:
-  /// The losses for which a host is avoided.
-  struct Avoided {
-    Clock::Duration since_first;
-    Clock::Duration since_last;
-    Clock::Duration left;  ///< Until the first of them is forgotten.
-  };
-
   /// A host is avoided once `limit` nodes were lost there within `period`. 0: none is.
   HostLosses(int limit, Clock::Duration period) : limit_(limit), period_(period) {}
 
   void Add(const std::string& host, Clock::TimePoint now);
-  /// Nothing unless `host` is avoided.
-  std::optional<Avoided> Look(const std::string& host, Clock::TimePoint now) const;
+  /// The time between the losses for which `host` is avoided; nothing if it isn't.
+  std::optional<Clock::Duration> Look(const std::string& host, Clock::TimePoint now) const;
   int limit() const { return limit_; }
 
  private:
