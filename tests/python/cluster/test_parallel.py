@@ -267,7 +267,7 @@ def test_an_instance_knows_its_task(spark, tmp_path, gpus_of_executors, gpu_coun
         (lambda: os.kill(os.getpid(), 9), "its process was ended by SIGKILL, as on a host"),
         (lambda: os.kill(os.getpid(), 40), "its process was ended by signal 40"),
     ],
-    ids=["exception", "kill"],
+    ids=["exception", "kill", "real-time signal"],
 )
 def test_why_an_instance_with_gpus_has_failed(spark, gpus_of_executors, end, message):
     gpus_of_executors(1)
