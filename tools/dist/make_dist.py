@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,7 +25,7 @@ import check_wheel
 import libraries
 import wheels
 from sysroot import Sysroot, run
-from targets import TARGETS, Target
+from targets import GLIBC, TARGETS, Target
 
 ROOT = wheels.ROOT
 BUILD = ROOT / "build" / "dist"
@@ -79,6 +81,27 @@ def make_wheels(target: Target, pythons: list[str], stubs: dict[str, Path]) -> l
             stubs[version] = stub
         made.append(wheel)
     return made
+
+
+def loads_from(tag: str, machine: str) -> bool:
+    """Whether what has the platform ``tag`` loads on ``machine`` from the oldest glibc on."""
+    found = re.fullmatch(rf"manylinux_(\d+)_(\d+)_{machine}", tag)
+    oldest = tuple(int(part) for part in GLIBC.split("."))
+    return found is not None and (int(found[1]), int(found[2])) <= oldest
+
+
+def audit(wheel: Path, python: Path) -> str | None:
+    """What auditwheel, of the packages of ``python``, has against ``wheel``, or None. It compares
+    all that binaries need with the policies of https://peps.python.org/pep-0600/."""
+    done = subprocess.run(
+        [python, "-m", "auditwheel", "show", "--json", wheel], capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        return f"{wheel.name}: auditwheel fails: {done.stderr.strip()}"
+    tag = json.loads(done.stdout)["overall_tag"]
+    print(f"{wheel.name}: auditwheel says {tag}", flush=True)
+    (machine,) = (machine for machine in TARGETS if wheel.stem.endswith(f"_{machine}"))
+    return None if loads_from(tag, machine) else f"{wheel.name}: is for glibc {GLIBC} by its name"
 
 
 def merge_jars(made: list[Path], folder: Path) -> Path:
@@ -142,6 +165,10 @@ def main() -> int:
         made += make_wheels(TARGETS[machine], options.python.split(","), stubs)
     if status := check_wheel.main(list(map(str, made))):
         return status
+    python, _ = make_tools()
+    if found := [problem for wheel in made if (problem := audit(wheel, python))]:
+        print("\n".join(found))
+        return 1
     files = [Path(shutil.copy(wheel, OUT)) for wheel in made]
     files += [merge_jars(made, OUT), make_sdist(OUT)]
     files += bill_of_materials.write(OUT)

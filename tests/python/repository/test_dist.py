@@ -95,6 +95,20 @@ def test_binaries_in_jars_are_looked_at(tmp_path):
     assert any("lacks the processor in its name" in problem for problem in found)
 
 
+@pytest.mark.parametrize(
+    ("tag", "loads"),
+    [
+        ("manylinux_2_27_x86_64", True),
+        ("manylinux_2_5_x86_64", True),
+        ("manylinux_2_28_x86_64", False),
+        ("manylinux_2_27_aarch64", False),
+        ("linux_x86_64", False),  # It needs a library that hosts may not have.
+    ],
+)
+def test_what_the_auditor_finds_is_compared_with_the_oldest_glibc(tag, loads):
+    assert make_dist.loads_from(tag, "x86_64") == loads
+
+
 BINARIES = {
     "tfos/_native.abi3.so": "the extension",
     "tfos/_tensorflow_ops.so": "the ops",
