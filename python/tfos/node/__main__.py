@@ -70,6 +70,8 @@ def main() -> int:
         step = "hand over what the program returned"
         if result_file is not None:
             program_result.write(result_file, result)
+        step = "finish the program"
+        program_process.finish(link.say)
     except BaseException as error:  # the boundary: whatever it is, the driver must hear of it
         return _fail(link, source, step, error)
     link.send("done")
@@ -97,7 +99,10 @@ def _prepare(bootstrap: dict[str, Any]) -> dict[str, Any]:
     cluster_spec = tensorflow_cluster(bootstrap)
     if backend in backends.BACKENDS:
         os.environ.pop("TF_CONFIG", None)
-        os.environ.update(backends.environment(bootstrap["nodes"], bootstrap["node_id"]))
+        # Their groups have one size from start to end. So those who ask for one with
+        # nodes=(least, most) hear what is missing, and don't wait for nodes that have not come.
+        if not bootstrap["node"]["elastic"]:
+            os.environ.update(backends.environment(bootstrap["nodes"], bootstrap["node_id"]))
     elif sum(len(addresses) for addresses in cluster_spec.values()) > 1:
         os.environ["TF_CONFIG"] = json.dumps(
             {

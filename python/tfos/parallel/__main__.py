@@ -31,6 +31,8 @@ def main() -> int:
     found = outcome.outcome_of(order.program, order.instance)
     with open(result, "wb") as file:
         pickle.dump(found, file)
+    if not found.failure:
+        program_process.finish()
     return 0
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
+from collections.abc import Callable
 from typing import NoReturn
 
 
@@ -17,12 +19,31 @@ def from_the_program_on(error: BaseException, file: str) -> BaseException:
     return error if first is None else error.with_traceback(first)
 
 
+def finish(say: Callable[[str], None] = lambda doing: None) -> None:
+    """Waits for the threads of a program that has returned, except daemons, and runs its exit
+    handlers, as Python does at its end. ``say`` hears what it waits for.
+
+    What a program has begun may end there, such as the writing of a checkpoint. So this comes
+    before the process says that it is done. Called from the main thread.
+    """
+    left = [thread.name for thread in threading.enumerate() if _holds_up_the_end(thread)]
+    if left:
+        say(f"the program has returned; waiting for its threads: {', '.join(left)}")
+    threading._shutdown()
+    say("running the exit handlers of the program")
+    atexit._run_exitfuncs()
+    say("")
+
+
+def _holds_up_the_end(thread: threading.Thread) -> bool:
+    return not thread.daemon and thread is not threading.main_thread()
+
+
 def leave(code: int) -> NoReturn:
     """Ends the process after its exit handlers, without waiting for anything else.
 
-    TensorFlow's servers and collectives have threads that a regular interpreter exit can hang on;
-    a process that has handed over its result holds nothing that the exit handlers don't take care
-    of.
+    TensorFlow's servers and collectives have threads that a regular interpreter exit can hang on.
+    They are native: :func:`finish` does not wait for them.
     """
     try:
         atexit._run_exitfuncs()

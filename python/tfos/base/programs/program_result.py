@@ -1,8 +1,9 @@
 """How the value that a program returns gets from its node to the launch task, and to the driver.
 
-The task opens a file without a name, which its agent hands on to the node. The node writes it when
+The task opens a file in memory, which its agent hands on to the node. The node writes it when
 the program has returned, and the task reads it when the node has ended. So no file is left when one
-of them is killed. Spark carries the value to the driver as the task's own result.
+of them is killed, and no disk can be full. Spark carries the value to the driver as the task's own
+result.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import io
 import os
 import pickle
-import tempfile
 from typing import IO, Any
 
 from tfos.errors import BadInputError
@@ -37,8 +37,8 @@ class _Bounded(io.BytesIO):
 
 
 def open_file() -> IO[bytes]:
-    """An empty file on the host of this process. It ends with the last descriptor of it."""
-    return tempfile.TemporaryFile(prefix="tfos-result-")
+    """An empty file in this host's memory. It ends with the last descriptor of it."""
+    return open(os.memfd_create("tfos-result"), "w+b")
 
 
 def inherited() -> int | None:

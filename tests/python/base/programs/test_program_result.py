@@ -32,6 +32,11 @@ def test_a_large_array_arrives():
     assert np.array_equal(got, np.arange(50_000))
 
 
+def test_no_disk_is_needed(monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
+    assert program_result.value_of(sent(7), "worker:0") == 7
+
+
 def test_whoever_is_killed_leaves_no_file():
     with program_result.open_file() as file:
         program_result.write(file.fileno(), "half a model")
