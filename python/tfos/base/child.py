@@ -50,6 +50,13 @@ def end_with(parent: int) -> None:
         os._exit(1)
 
 
+def signal_name(number: int) -> str:
+    """The name of a signal: ``SIGKILL``, or ``signal 35``, as most of those for real-time use have
+    none."""
+    known = number in list(signal.Signals)
+    return signal.Signals(number).name if known else f"signal {number}"
+
+
 def end_input(to_child: IO[bytes]) -> None:
     """Closes what a child reads. That the child ended before it read everything is not an error
     here: its exit code and its output tell."""

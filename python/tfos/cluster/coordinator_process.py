@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -128,7 +127,7 @@ class CoordinatorProcess:
 def _how_it_ended(code: int) -> str:
     if code >= 0:
         return f"ended with code {code}, which its log may explain"
-    name = signal.Signals(-code).name
+    name = child.signal_name(-code)
     killer = (
         ": the kernel does that when the host runs out of memory (see dmesg)"
         if name == "SIGKILL"

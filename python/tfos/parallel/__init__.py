@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,6 +29,8 @@ from tfos.parallel.outcome import outcome_of
 from tfos.settings import Settings
 from tfos.spark import allocation, failures, slots
 from tfos.spark.sessions import spark_context_of
+
+logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,12 +62,15 @@ def run(
     In a barrier stage all run at the same time, and too few slots for that are an error before
     anything starts (BadInputError; ``spark.tfos.slots.timeout`` says how long executors may take to
     register). With dynamic allocation Spark refuses barrier stages, so the call raises
-    BadInputError. With ``barrier=False`` instances run as slots become free. GPUs are those that
-    Spark assigned to the task. If it manages none, each instance gets ``gpus_per_instance`` of its
-    host, by default one where there is one. In a barrier stage the instances of a host share its
-    GPUs out among them; without it an instance waits until as many are free. A failing instance
-    fails the call with its traceback (TfosError), after the retries that ``spark.task.maxFailures``
-    allows. ``spark`` is a SparkSession or SparkContext.
+    BadInputError. With ``barrier=False`` instances run as slots become free.
+
+    GPUs are those that Spark assigned to the task. If it manages none, each instance gets
+    ``gpus_per_instance`` of its host, by default one where there is one, and waits until as many
+    are free. If a host of a barrier stage has too few for all of its instances, they share them,
+    and its log has a warning.
+
+    A failing instance fails the call with its traceback (TfosError), after the retries that
+    ``spark.task.maxFailures`` allows. ``spark`` is a SparkSession or SparkContext.
     """
     instances = whole_number("instances", instances)
     if instances < 1:
@@ -174,12 +180,20 @@ def _gpus(wanted: int | None, index: int, hosts: Sequence[str]) -> Iterator[gpu.
         return
     if wanted is None:
         wanted = 1 if gpu.is_available() else 0
-    if hosts:
+    beside = hosts.count(hosts[index]) if hosts else 0
+    if wanted * beside > (there := len(gpu.list_gpus()) if wanted else 0):
+        logger.warning(
+            "%d instances run on this host at the same time, with %d GPU(s) each, and it has %d: "
+            "they share these, and each library may take all memory of a GPU. Ask for fewer "
+            "instances, or pass barrier=False",
+            beside,
+            wanted,
+            there,
+        )
         yield gpu.Leased(gpu.pick(wanted, _position_on_host(index, hosts)))
-    else:
-        # Which others run beside it at any time depends on the slots: its index says nothing.
-        with gpu.leased(wanted) as leased:
-            yield leased
+        return
+    with gpu.leased(wanted) as leased:
+        yield leased
 
 
 def _position_on_host(index: int, hosts: Sequence[str]) -> int:

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tfos.base import gpu
+from tfos.base import child, gpu
 from tfos.base.environment import without_spark_secrets
 from tfos.base.programs import program_result
 from tfos.parallel.outcome import Outcome
@@ -73,6 +73,4 @@ def _how_it_ended(code: int) -> str:
             "returned; its output is in the executor's log\n"
         )
     hint = ", as on a host that runs out of memory" if code == -signal.SIGKILL else ""
-    known = -code in list(signal.Signals)  # Signals for real-time use have no names.
-    name = signal.Signals(-code).name if known else f"signal {-code}"
-    return f"its process was ended by {name}{hint}\n"
+    return f"its process was ended by {child.signal_name(-code)}{hint}\n"

@@ -32,11 +32,18 @@ def says(monkeypatch, tmp_path, *commands, reads=True):
     ("commands", "why"),
     [
         (['printf \'{"type":"node","no\'', "kill -KILL $$"], "was killed by SIGKILL"),
+        (['printf \'{"type":"node","no\'', "kill -35 $$"], "was killed by signal 35"),
         (['printf \'{"type":"fin\'', "exit 3"], "ended with code 3"),
         (["echo 'no event'", "exec sleep 600"], "sent an event that can't be handled"),
         (['echo \'{"type":"node"}\'', "exec sleep 600"], "sent an event that can't be handled"),
     ],
-    ids=["killed in mid-line", "ended in mid-line", "not JSON", "not an event"],
+    ids=[
+        "killed in mid-line",
+        "killed by a signal without a name",
+        "ended in mid-line",
+        "not JSON",
+        "not an event",
+    ],
 )
 def test_waits_end_when_the_coordinator_says_nothing_readable(monkeypatch, tmp_path, commands, why):
     says(monkeypatch, tmp_path, f"echo '{LISTENING}'", *commands)

@@ -213,6 +213,19 @@ def test_gpus_are_given_back_when_the_process_of_their_instance_has_ended(
     assert processes() == []
 
 
+def test_instances_of_a_barrier_take_no_gpu_that_another_process_has(spark, gpus_of_executors):
+    gpus_of_executors(3)
+    with gpu.leased(1, [str(SUPPORT / "bin" / "nvidia-smi")]) as ours:
+        results = TFParallel.run(spark.sparkContext, lambda args, ctx: ctx.gpus, None, 2)
+    assert sorted([*ours.indices, *results[0], *results[1]]) == ["0", "1", "2"]
+
+
+def test_instances_of_a_barrier_share_gpus_that_are_too_few(spark, gpus_of_executors):
+    gpus_of_executors(1)
+    results = TFParallel.run(spark.sparkContext, lambda args, ctx: ctx.gpus, None, 2)
+    assert results == [["0"], ["0"]]
+
+
 @pytest.mark.parametrize("gpu_count", [0, 2])
 @pytest.mark.parametrize("use_barrier", [True, False])
 def test_an_instance_knows_its_task(spark, tmp_path, gpus_of_executors, gpu_count, use_barrier):
