@@ -36,7 +36,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
     parsed = parser().parse_args(arguments)
     try:
-        return parsed.run(parsed)
+        code: int = parsed.run(parsed)
+        sys.stdout.flush()
+        return code
     except BrokenPipeError:
         # The reader of the output has enough, as in ``| head``. Python would complain at a flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,13 +1,17 @@
 #include "cli/operate/cluster_access.h"
 
 #include <pwd.h>
+#include <signal.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <cerrno>
 #include <ctime>
 #include <iostream>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -25,24 +29,46 @@ constexpr std::string_view kLinkForms =
     "Expected http://HOST:PORT/#key=KEY, as the driver prints it, or tfos://HOST:PORT/#key=KEY of "
     "cluster.operate_link";
 constexpr unsigned kFirstBadStatus = 400;
+constexpr std::chrono::milliseconds kRefusalInterval(100);
 
-/// Hides what is typed, as terminals keep what they have shown.
+/// The terminal as it was before WithoutEcho; for its handler, which gets no argument.
+termios terminal_before;
+
+/// Hides what is typed, as terminals keep what they have shown. Also a signal that ends the process
+/// leaves the terminal as it was. One at a time.
 class WithoutEcho {
  public:
   WithoutEcho() {
-    if (::tcgetattr(STDIN_FILENO, &before_) != 0) return;
-    termios silent = before_;
+    if (::tcgetattr(STDIN_FILENO, &terminal_before) != 0) return;
+    struct sigaction ending {};
+    ending.sa_handler = [](int signal) {
+      ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &terminal_before);
+      // What it had done without this handler, which SA_RESETHAND has taken away.
+      ::raise(signal);
+    };
+    ending.sa_flags = SA_RESETHAND;
+    for (std::size_t i = 0; i < kEnding.size(); ++i) {
+      ::sigaction(kEnding[i], &ending, &actions_before_[i]);
+    }
+    termios silent = terminal_before;
     silent.c_lflag &= ~static_cast<tcflag_t>(ECHO);
-    changed_ = ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &silent) == 0;
+    ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &silent);
+    changed_ = true;
   }
   ~WithoutEcho() {
-    if (changed_) ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &before_);
+    if (!changed_) return;
+    ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &terminal_before);
+    for (std::size_t i = 0; i < kEnding.size(); ++i) {
+      ::sigaction(kEnding[i], &actions_before_[i], nullptr);
+    }
   }
   WithoutEcho(const WithoutEcho&) = delete;
   WithoutEcho& operator=(const WithoutEcho&) = delete;
 
  private:
-  termios before_{};
+  static constexpr std::array kEnding{SIGINT, SIGTERM, SIGHUP};
+
+  std::array<struct sigaction, kEnding.size()> actions_before_{};
   bool changed_ = false;
 };
 
@@ -244,6 +270,18 @@ Result<ClusterAccess> ClusterAccess::FromLink(std::string_view link) {
   while (cluster.path_.ends_with('/')) cluster.path_.pop_back();
   cluster.label_ = endpoint->ToString();
   return cluster;
+}
+
+bool ClusterAccess::HasEnded(const Status& failed, std::chrono::milliseconds patience) const {
+  const Deadline deadline = Deadline::After(patience);
+  Status last = failed;
+  while (!last.ok() && last.kind() == ErrorKind::kReconnect) {
+    if (last.code().value() == ECONNREFUSED) return true;
+    if (deadline.passed()) return false;
+    std::this_thread::sleep_for(kRefusalInterval);
+    last = control::HttpGet(address_, path_ + "/v1/status", {.deadline = deadline}).status();
+  }
+  return false;
 }
 
 Result<std::string> ClusterAccess::Get(const std::string& target,

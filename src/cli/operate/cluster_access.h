@@ -62,6 +62,11 @@ class ClusterAccess {
   Result<std::string> Get(const std::string& target, std::chrono::milliseconds patience) const;
   Result<std::string> Post(const std::string& target, std::chrono::milliseconds patience) const;
 
+  /// Whether the cluster has ended, now that a request has met `failed`: nothing listens at its
+  /// address. Where the answer was cut, or the host was not reached, it asks again until `patience`
+  /// is over, as a coordinator that ends stops listening at its end.
+  bool HasEnded(const Status& failed, std::chrono::milliseconds patience = kRefusalPatience) const;
+
   const control::CoordinatorAddress& address() const { return address_; }
   /// For people: the id, or the address.
   const std::string& label() const { return label_; }
@@ -69,6 +74,8 @@ class ClusterAccess {
   std::int64_t driver_pid() const { return driver_pid_; }
 
  private:
+  static constexpr std::chrono::seconds kRefusalPatience{5};
+
   control::CoordinatorAddress address_;
   std::string path_;  ///< In front of each target, for a page behind a proxy.
   std::string label_;

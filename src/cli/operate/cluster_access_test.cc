@@ -3,7 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <chrono>
 #include <string>
+
+#include "base/format.h"
+#include "net/listen.h"
 
 namespace tfos::cli {
 namespace {
@@ -98,6 +103,26 @@ TEST(ClusterAccessTest, AWrongLinkIsNotRepeated) {
       EXPECT_THAT(read.status().ToString(), Not(HasSubstr("aaaaaaaa")));
     }
   }
+}
+
+TEST(ClusterAccessTest, OnlyOneThatNobodyListensForHasEnded) {
+  auto listener = net::ListenTcp("127.0.0.1", 0, 0);
+  ASSERT_TRUE(listener.ok()) << listener.status().ToString();
+  const auto cluster =
+      ClusterAccess::FromLink(fmt::format("tfos://127.0.0.1:{}/#key={}", listener->port, kKey));
+  ASSERT_TRUE(cluster.ok()) << cluster.status().ToString();
+  const std::chrono::milliseconds patience(50);
+  const Status cut = Status::FromErrno(ECONNRESET, "read the answer").Annotate("ask");
+  const Status unreachable = Status::FromErrno(EHOSTUNREACH, "connect").Annotate("ask");
+  const Status refused = Status::FromErrno(ECONNREFUSED, "connect").Annotate("ask");
+  // Somebody listens there, though nobody answers.
+  EXPECT_FALSE(cluster->HasEnded(cut, patience));
+  EXPECT_FALSE(cluster->HasEnded(unreachable, patience));
+  EXPECT_TRUE(cluster->HasEnded(refused, patience));
+  listener->fd.Reset();
+  EXPECT_TRUE(cluster->HasEnded(cut));
+  EXPECT_TRUE(cluster->HasEnded(unreachable));
+  EXPECT_FALSE(cluster->HasEnded(Status(ErrorKind::kBadInput, "the key is wrong")));
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ Result<control::Answer> AskForOutput(const ClusterAccess& cluster, const std::st
 int Follow(const ClusterAccess& cluster, int node, std::int64_t after) {
   while (true) {
     const auto answer = AskForOutput(cluster, fmt::format("node={}&after={}", node, after), kWait);
-    if (!answer.ok() && answer.status().kind() == ErrorKind::kReconnect) {
+    if (!answer.ok() && cluster.HasEnded(answer.status())) {
       std::cerr << "tfos logs: the cluster has ended\n";
       return kDone;
     }

@@ -27,7 +27,7 @@ constexpr std::chrono::seconds kEndPatience(120);
 Status AwaitEnd(const ClusterAccess& cluster, Deadline deadline) {
   while (true) {
     const auto view = ClusterView::Ask(cluster);
-    if (!view.ok() && view.status().kind() == ErrorKind::kReconnect) return Status::Ok();
+    if (!view.ok() && cluster.HasEnded(view.status())) return Status::Ok();
     if (!view.ok()) return view.status();
     if (view->has_ended()) return Status::Ok();
     if (deadline.passed()) {

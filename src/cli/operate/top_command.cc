@@ -66,7 +66,7 @@ int Watch(const ClusterChoice& choice, std::chrono::duration<double> interval) {
   bool shown = false;
   while (true) {
     const auto view = ClusterView::Ask(*cluster);
-    if (!view.ok() && shown && view.status().kind() == ErrorKind::kReconnect) {
+    if (!view.ok() && shown && cluster->HasEnded(view.status())) {
       std::cout << "the cluster has ended\n";
       return kDone;
     }

@@ -73,6 +73,20 @@ def test_through_the_executable(files):
     assert json.loads(shell.stdout)["id"] == 0 and not shell.stderr
 
 
+def test_a_reader_that_is_gone_is_no_failure(files):
+    """What it has not read may still be in a buffer when the command is done."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as output:
+        done = subprocess.run(
+            [executable.path(), "records", "count", str(files)],
+            stdout=output,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_what_the_terminal_has_no_character_for_is_escaped(files):
     done = subprocess.run(
         [executable.path(), "records", "head", "-n", "1", str(files)],

@@ -151,6 +151,23 @@ def test_a_terminal_does_not_show_the_key():
     assert cluster.read_key.encode() not in shown
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_terminal_shows_what_is_typed_again_after_a_signal(number):
+    terminal, end = os.openpty()
+    process = subprocess.Popen(
+        [executable.path(), "status", "--link"], stdin=end, stdout=end, stderr=end
+    )
+    shown = b""
+    while b"Link (" not in shown:
+        shown += os.read(terminal, 1000)
+    assert not termios.tcgetattr(end)[3] & termios.ECHO
+    process.send_signal(number)
+    assert process.wait(BOUND_SECONDS) == -number
+    assert termios.tcgetattr(end)[3] & termios.ECHO
+    os.close(terminal)
+    os.close(end)
+
+
 def test_top_goes_on_until_the_cluster_ends():
     with SimulatedCluster(2) as cluster:
         cluster.run(0)
