@@ -16,7 +16,7 @@ import tensorflow as tf
 from pyspark import SparkContext
 from pyspark.rdd import RDD
 
-from tensorspark.core.weight_combiner import MeanWeightCombiner, WeightCombiner
+from tensorspark.core.weight_combiner import COMBINERS, MeanWeightCombiner, WeightCombiner
 from tfos.errors import BadInputError
 from tfos.parameter_server.session.training import Options, SessionTraining, Step
 from tfos.parameter_server.session.worker import Combiner
@@ -40,7 +40,7 @@ class SparkSession:
         name: str = "",
         target: str = "",
         server_host: str = "localhost",
-        server_port: int = 10080,
+        server_port: int | None = None,
         graph: Any = None,
         config: Any = None,
         sync_interval: int = 3,
@@ -50,18 +50,28 @@ class SparkSession:
         sess: Any = None,
     ):
         """
+        The first version of the package had no ``target``, ``graph`` and ``config``: without
+        keywords, ``server_host`` was the fifth argument, and ``server_port`` to ``batch_size`` came
+        next. A call like that is told from others by the port, and means what it meant.
+
         Args:
-            spark_context: the SparkContext; also as ``sc``.
+            spark_context: the SparkContext; also as ``sc``, as in the first version.
             session: a ``tf.compat.v1.Session`` with initialised variables; also as ``sess``.
             user, target, graph, config: accepted for old programs and not used, as are
                 ``spark.hdfs.dir`` and ``spark.tmp.dir`` in Spark's configuration: nothing goes
                 through files, and the session has a graph.
             name: for messages.
             server_host: where executors find this host; ``localhost``: its address.
-            server_port: of the server; 0 for a free one.
+            server_port: of the server, 10080 by default; 0 for a free one.
             sync_interval: batches between exchanges with the server.
             batch_size: rows of a batch.
         """
+        #: The first version shuffled and kept its server unless it was told otherwise.
+        self._is_first_version = sc is not None or sess is not None or isinstance(server_host, int)
+        if isinstance(server_host, int):
+            sync_interval = sync_interval if server_port is None else server_port
+            batch_size = batch_size if graph is None else graph
+            server_host, server_port = target, server_host
         sc = spark_context if spark_context is not None else sc
         session = session if session is not None else sess
         if sc is None or session is None:
@@ -76,7 +86,7 @@ class SparkSession:
             Options(
                 name=name or "spark_session",
                 host=None if server_host == "localhost" else server_host,
-                port=server_port,
+                port=10080 if server_port is None else server_port,
                 sync_interval=sync_interval,
                 batch_size=batch_size,
             ),
@@ -90,10 +100,10 @@ class SparkSession:
         param_list: Sequence[Any] | None = None,
         feed_dict: Any = None,
         weight_combiner: WeightCombiner | None = None,
-        shuffle_within_partition: bool = False,
+        shuffle_within_partition: bool | None = None,
         options: Any = None,
         run_metadata: Any = None,
-        server_reusable: bool = False,
+        server_reusable: bool | None = None,
     ) -> Any:
         """Runs ``fetches`` for all batches of ``feed_rdd``, a worker for each partition, and gives
         the session the weights that come of it. A task that Spark retries trains with its rows
@@ -108,10 +118,12 @@ class SparkSession:
             feed_dict: for a run without ``feed_rdd``. A combiner in its place is taken for one:
                 ``run(step, rdd, names, variables, combiner)``.
             weight_combiner: one of :mod:`tensorspark.core.weight_combiner`; the mean by default.
-            shuffle_within_partition: shuffle the rows of a partition first.
+            shuffle_within_partition: shuffle the rows of a partition first. By default only in a
+                session that was made as the first version of the package made it.
             options: ``tf.compat.v1.RunOptions``, also for the workers' sessions.
             run_metadata: filled by a run without ``feed_rdd``; workers have none to fill.
-            server_reusable: keep the server for the next run.
+            server_reusable: keep the server for the next run. The default is that of
+                ``shuffle_within_partition``.
         """
         if isinstance(weight_combiner, bool):
             # By position without a feed_dict: ..., combiner, shuffle_within_partition,
@@ -125,7 +137,7 @@ class SparkSession:
         if not feed_name_list or not param_list:
             raise BadInputError("run over an RDD needs feed_name_list and param_list")
         combiner = weight_combiner or MeanWeightCombiner(feed_rdd.getNumPartitions())
-        if getattr(combiner, "kind", None) is None:
+        if type(combiner) not in COMBINERS:
             raise BadInputError(
                 "weight_combiner must be one of tensorspark.core.weight_combiner, not "
                 f"{type(combiner).__name__}: the server is native and runs no Python"
@@ -135,11 +147,14 @@ class SparkSession:
             feed_name_list,
             param_list,
             Combiner(combiner.kind, getattr(combiner, "num", 0)),
-            shuffle_within_partition,
+            self._or_default(shuffle_within_partition),
             options,
         )
-        self._training.run(feed_rdd, step, keep_server=server_reusable)
+        self._training.run(feed_rdd, step, keep_server=self._or_default(server_reusable))
         return None
+
+    def _or_default(self, asked: bool | None) -> bool:
+        return self._is_first_version if asked is None else asked
 
     def stop_param_server(self) -> None:
         """Ends the server, if there is one."""

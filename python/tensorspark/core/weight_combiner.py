@@ -77,3 +77,7 @@ class DeltaWeightCombiner(WeightCombiner):
     def reset_value(self) -> None:
         """Forgets what workers have pushed."""
         self._last = {}
+
+
+#: What the server can do. One that inherits from these calculates otherwise.
+COMBINERS = (MeanWeightCombiner, UpdateMeanWeightCombiner, DeltaWeightCombiner)

@@ -104,6 +104,35 @@ def test_combiners(spark, combiner, expected):
             assert session.run(parameters[0]).tolist() == [value] * 3
 
 
+class Clipped(comb.MeanWeightCombiner):
+    """Calculates otherwise than what it inherits from."""
+
+    def compute(self, origin_weight, new_weight, worker_id=-1, name=None):
+        return min(1, new_weight)
+
+
+def test_a_combiner_that_the_server_does_not_know_is_refused(spark):
+    session, step, feeds, parameters = adding_graph()
+    spark_session = sps.SparkSession(spark.sparkContext, session, server_port=0)
+    rows = spark.sparkContext.parallelize([(1.0, 1.0)], 1)
+    with pytest.raises(BadInputError, match="not Clipped: the server is native"):
+        spark_session.run(step, rows, feeds, parameters, Clipped(2))
+
+
+def test_the_order_of_the_first_version_means_what_it_meant(spark, leftovers):
+    session, step, feeds, parameters = adding_graph()
+    sc = spark.sparkContext
+    first = sps.SparkSession(sc, session, "somebody", "adding", "localhost", 0, 2, 3)
+    rows = sc.parallelize([(1.0, 2.0)] * 12, 1)
+    first.run(step, rows, feeds, parameters, comb.DeltaWeightCombiner())
+    # The server is kept. Four batches of three rows make two exchanges.
+    assert version_of(first) == 2
+    first.stop_param_server()
+    keywords = sps.SparkSession(sc=sc, sess=session, server_port=0)
+    later = sps.SparkSession(sc, session, "somebody", "adding", "", "localhost", 0)
+    assert (keywords._is_first_version, later._is_first_version) == (True, False)
+
+
 def test_variables_made_from_one_tensor_get_values_of_their_own():
     from tfos.parameter_server.session.graph import load
 
