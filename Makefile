@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every target drives a tool of its own; running two at a time would only mix their output.
 .NOTPARALLEL:
-.PHONY: help demo demo-hdfs build test test-long lint analyse sanitize sanitize-address sanitize-thread fuzz corpus format docs prose dist test-dist check-reproducible test-matrix test-backends clean
+.PHONY: help demo demo-hdfs build test test-long lint analyse sanitize sanitize-address sanitize-thread fuzz corpus chaos format docs prose dist test-dist check-reproducible test-matrix test-backends clean
 
 export CMAKE_CXX_COMPILER_LAUNCHER := ccache
 JOBS ?= $(shell nproc)
@@ -25,6 +25,9 @@ RESULTS = build/test-results
 CTEST = mkdir -p $(RESULTS) && ctest --output-junit $(CURDIR)/$(RESULTS)
 # Each fuzz target runs so long.
 FUZZ_SECONDS ?= 20
+# For so long work of all kinds runs while things fail, and the seed of its first case.
+CHAOS_SECONDS ?= 300
+CHAOS_SEED ?= 1
 # What of the tests `make sanitize...` runs; empty: all (tools/checks/sanitizer_parts.py has the names).
 PART ?=
 # What `make test-matrix` tries of tools/matrix/combinations.py; empty: all. SHORT=1: a few cases.
@@ -164,6 +167,13 @@ fuzz: ## Run each fuzz target for FUZZ_SECONDS (20), from fuzz/corpus; what one 
 
 corpus: ## Write the seeds of fuzz/corpus anew.
 	@cmake --preset dev && cmake --build --preset dev -j $(JOBS) --target make_corpus && build/dev/fuzz/make_corpus fuzz/corpus
+
+chaos: ## Run work of all kinds for CHAOS_SECONDS (300) while processes, networks and disks fail; needs root.
+	@tools/steps.sh \
+	  'Installing missing Debian packages' 'tools/install_packages.sh run build test' \
+	  'Making the Python environment .venv' 'tools/make_venv.sh' \
+	  'Building the native part and the wheel (ccache)' 'tools/install_wheel.sh' \
+	  'Working while things fail' '.venv/bin/python bench/chaos/run.py --seconds $(CHAOS_SECONDS) --seed $(CHAOS_SEED)'
 
 format: ## Format the C++ and Python sources.
 	@tools/install_packages.sh analyse

@@ -8,6 +8,7 @@ import pathlib
 import random
 import tempfile
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import chaos_programs as programs
@@ -64,6 +65,7 @@ class Case:
     epochs: int
     memory: str
     as_frame: bool
+    groups: tuple[str, ...]
     failures: tuple[Failure, ...]
 
     @property
@@ -74,7 +76,8 @@ class Case:
     def may_fail(self, injected: list[Injected]) -> bool:
         """Whether the promise is an error that names the cause, or an end as if nothing was."""
         kind = KINDS[self.kind]
-        if any(one.failure.what in nemesis.DEADLY for one in injected):
+        whats = {one.failure.what for one in injected}
+        if whats & nemesis.DEADLY or any(nemesis.FAILURES[what].seen for what in whats):
             return True
         lost = {node for one in injected for node in one.lost}
         if lost.intersection(kind.spared):
@@ -90,16 +93,16 @@ class Case:
         )
 
 
-def case_of(kind: str, seed: int) -> Case:
-    """The same for the same kind and seed."""
+def case_of(kind: str, seed: int, groups: Sequence[str]) -> Case:
+    """The same for the same kind, seed and groups of failures."""
+    whats = [what for group in groups for what in nemesis.GROUPS[group]]
     chance = random.Random(f"{kind} {seed}")
     nodes, epochs = KINDS[kind].nodes, chance.choice(KINDS[kind].epochs)
     rows, batch = chance.choice([600, 1500, 3000]), chance.choice([8, 16])
     read = rows * epochs * (NODES if kind == "reading" else 1)
     moments = sorted(chance.randrange(1, read) for _ in range(chance.choice([0, 1, 1, 1, 2])))
     failures = tuple(
-        Failure(chance.choice(list(nemesis.FAILURES)), chance.choice(nodes), moment)
-        for moment in moments
+        Failure(chance.choice(whats), chance.choice(nodes), moment) for moment in moments
     )
     return Case(
         kind,
@@ -110,6 +113,7 @@ def case_of(kind: str, seed: int) -> Case:
         epochs=epochs,
         memory=chance.choice(["256m", "64k"]),
         as_frame=kind == "fed" and chance.choice([True, False]),
+        groups=tuple(groups),
         failures=failures,
     )
 
@@ -125,7 +129,7 @@ class Outcome:
     faults: list[str]
 
 
-def run(spark, case: Case) -> Outcome:
+def run(spark, case: Case, site: nemesis.Site) -> Outcome:
     """Runs a case to its end, and checks it."""
     import tfos
 
@@ -149,7 +153,7 @@ def run(spark, case: Case) -> Outcome:
             node_answer_timeout=nemesis.ANSWER_TIMEOUT,
             **kind.options,
         )
-        with Nemesis(cluster, list(case.failures), directory) as injected:
+        with Nemesis(cluster, list(case.failures), directory, site) as injected:
             try:
                 with cluster:
                     results = _work(spark, cluster, case)
@@ -159,6 +163,8 @@ def run(spark, case: Case) -> Outcome:
         given = programs.ids_in_epochs(directory)
         weights = {path.read_text() for path in pathlib.Path(directory).glob("weights-*")}
     faults = list(_faults_of_end(case, error, injected))
+    if injected.error is not None:
+        faults.append(f"the nemesis itself has failed: {injected.error!r}")
     if len(weights) > 1:
         faults.append(f"nodes that trained together end with {len(weights)} different weights")
     states = {node.node_id: node for node in cluster.status()}

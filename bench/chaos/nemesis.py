@@ -1,41 +1,80 @@
-"""Injects failures into a running cluster: processes are killed, or stand still for a while."""
+"""Injects failures into a running cluster: processes are killed, or something fails for a while."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import pathlib
-import signal
 import threading
 import time
+from collections.abc import Callable
 
 import psutil
+import ways
+
+from spark_cluster import Host
+from support import namespaces
 
 #: Seconds without an answer after which a node that stands still is lost.
 ANSWER_TIMEOUT = 5
+_SHORT, _LONG = 1.5, 3.0 * ANSWER_TIMEOUT
 _POLL_SECONDS = 0.02
 
-#: What may fail: the process, and for how many seconds it stands still; None if it is killed.
-FAILURES = {
-    "kill of the node": ("node", None),
-    "kill of the agent": ("agent", None),
-    "kill of the executor": ("executor", None),
-    "kill of the coordinator": ("coordinator", None),
-    "kill of a Python worker": ("python worker", None),
-    "short stop of the node": ("node", 1.5),
-    "short stop of the agent": ("agent", 1.5),
-    "short stop of the executor": ("executor", 1.5),
-    "long stop of the node": ("node", 3.0 * ANSWER_TIMEOUT),
+
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """What fails, and how: a process by its role, the other ``host``, or the ``disk`` of executors.
+    ``during`` is one of :mod:`ways`, or None for a kill. ``loses``: nodes may be gone after it.
+    ``seen``: a program may see it, and fail."""
+
+    target: str
+    during: Callable | None = None
+    seconds: float = 0
+    loses: bool = False
+    seen: bool = False
+
+
+#: By group, so that a run may choose.
+GROUPS = {
+    "processes": {
+        "kill of the node": Way("node", loses=True),
+        "kill of the agent": Way("agent", loses=True),
+        "kill of the executor": Way("executor", loses=True),
+        "kill of the coordinator": Way("coordinator"),
+        "kill of a Python worker": Way("python worker"),
+        "short stop of the node": Way("node", ways.stopped, _SHORT),
+        "short stop of the agent": Way("agent", ways.stopped, _SHORT),
+        "short stop of the executor": Way("executor", ways.stopped, _SHORT),
+        "long stop of the node": Way("node", ways.stopped, _LONG, loses=True),
+    },
+    "network": {
+        "short cut of the other host": Way("host", namespaces.cut_off, _SHORT),
+        "long cut of the other host": Way("host", namespaces.cut_off, _LONG, loses=True),
+        "short silence towards the other host": Way("host", namespaces.unheard_by, _SHORT),
+        "long silence towards the other host": Way(
+            "host", namespaces.unheard_by, _LONG, loses=True
+        ),
+    },
+    "resources": {
+        "full disk of the executors": Way("disk", ways.full_disk, _SHORT),
+        "no descriptor for the node": Way("node", ways.without_descriptors, _SHORT, seen=True),
+        "no descriptor for the agent": Way("agent", ways.without_descriptors, _SHORT),
+        "no descriptor for the coordinator": Way("coordinator", ways.without_descriptors, _SHORT),
+        "no memory for the node": Way("node", ways.without_memory, _SHORT, loses=True, seen=True),
+    },
 }
-#: Those after which the node may be gone.
-LOSSES = {
-    "kill of the node",
-    "kill of the agent",
-    "kill of the executor",
-    "long stop of the node",
-}
+FAILURES = {what: way for group in GROUPS.values() for what, way in group.items()}
 #: Those that no cluster survives.
 DEADLY = {"kill of the coordinator"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """Where the cluster of Spark is: the ``host`` that is not ours, and the ``disk`` of logs and of
+    executors' files."""
+
+    host: Host
+    disk: pathlib.Path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +92,7 @@ class Failure:
 @dataclasses.dataclass(frozen=True)
 class Injected:
     """``names``: by which of these words an error may name it. ``lost``: the nodes that may be lost
-    by it: those beside an executor are, with it."""
+    by it: those beside an executor are, with it, and all of a host."""
 
     failure: Failure
     names: list[str]
@@ -61,17 +100,20 @@ class Injected:
 
 
 class Nemesis:
-    """A thread that injects ``failures``, in order, while a cluster runs.
+    """A thread that injects ``failures``, in order, while a cluster runs on ``site``.
 
     Owner and lifetime: a context manager; at its end all processes run again, and what was not
-    injected is not injected any more. ``done`` has what was injected.
+    injected is not injected any more. ``done`` has what was injected, and ``error`` why the thread
+    itself has failed.
     """
 
-    def __init__(self, cluster, failures: list[Failure], directory: str):
+    def __init__(self, cluster, failures: list[Failure], directory: str, site: Site):
         self.done: list[Injected] = []
+        self.error: Exception | None = None
         self._cluster = cluster
         self._failures = failures
         self._directory = pathlib.Path(directory)
+        self._site = site
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -84,6 +126,12 @@ class Nemesis:
         self._thread.join()
 
     def _run(self) -> None:
+        try:
+            self._inject_all()
+        except Exception as error:
+            self.error = error
+
+    def _inject_all(self) -> None:
         for failure in self._failures:
             while self._rows() < failure.rows:
                 if self._ended.wait(_POLL_SECONDS):
@@ -100,29 +148,39 @@ class Nemesis:
         )
 
     def _inject(self, failure: Failure) -> None:
-        role, seconds = FAILURES[failure.what]
+        way = FAILURES[failure.what]
         nodes = self._cluster.status()
         status = next(node for node in nodes if node.node_id == failure.node)
-        process = _process_of(role, status)
-        if process is None or self._ended.is_set():
+        target, hit, names = self._targets(way, status, nodes)
+        if target is None or self._ended.is_set():
             return
-        beside = [node for node in nodes if node.executor_id == status.executor_id]
-        hit = beside if role == "executor" else [status]
-        names = [str(process.pid), *([role] if role in ("coordinator", "executor") else [])]
         for node in hit:
             names += [node.name, str(node.pid), str(node.agent_pid)]
-        lost = [node.node_id for node in hit] if failure.what in LOSSES else []
+        lost = [node.node_id for node in hit] if way.loses else []
         self.done.append(Injected(failure, names, lost))
-        if seconds is None:
-            process.kill()
+        if way.during is None:
+            target.kill()
             return
-        process.send_signal(signal.SIGSTOP)
-        try:
-            self._ended.wait(seconds)
-        finally:
-            # Its agent may have ended it meanwhile.
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.send_signal(signal.SIGCONT)
+        with way.during(target):
+            self._ended.wait(way.seconds)
+
+    def _targets(self, way: Way, status, nodes) -> tuple:
+        """What is to fail, or None if it is not there, the nodes that this concerns, and names."""
+        if way.target == "host":
+            host = self._site.host
+            return host, [node for node in nodes if node.address == host.address], [host.address]
+        if way.target == "disk":
+            return self._site.disk, nodes, ["No space left"]
+        process = _process_of(way.target, status)
+        if process is None:
+            return None, [], []
+        names = [str(process.pid), *([way.target] if way.target in _SAID_BY_ROLE else [])]
+        beside = [node for node in nodes if node.executor_id == status.executor_id]
+        return process, beside if way.target == "executor" else [status], names
+
+
+#: What errors may name by its role alone.
+_SAID_BY_ROLE = ("coordinator", "executor")
 
 
 def _process_of(role, status) -> psutil.Process | None:

@@ -1,11 +1,15 @@
 """Runs work of all kinds on a real Spark cluster while processes fail, and checks every promise.
 
     python bench/chaos/run.py [--seconds 900] [--seed 1] [--kinds fed,reading,inference]
+        [--failures processes,network,resources]
 
-A standalone Master, three Workers and one driver run case after case: training in step with rows of
+A standalone Master, three Workers on two hosts and one driver run case after case: training in step with rows of
 Spark (fed) and with rows that nodes read themselves (reading), with parameter servers
 (asynchronous), inference, and training from the cache (cached). Seed and kind choose the rows and
-what fails: nodes, agents, executors, Python workers or the coordinator are killed, or stand still.
+what fails: nodes, agents, executors, Python workers or the coordinator are killed, or stand still;
+the network between the hosts is cut, or loses what goes one way; the disk of the executors is full;
+a process gets no more descriptors or memory. The other host is a network namespace, and the disk is
+a tmpfs, so it needs root.
 
 After each case: did it end as promised, that is, finish, or fail with an error of tfos that names
 what had failed? Were the right rows read, by their ids and by the ledger? Is a process or a socket
@@ -25,6 +29,7 @@ import contextlib
 import faulthandler
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import threading
@@ -41,10 +46,14 @@ import cases  # noqa: E402
 import nemesis  # noqa: E402
 import psutil  # noqa: E402
 
-from spark_cluster import SparkCluster  # noqa: E402
+from spark_cluster import Host, SparkCluster  # noqa: E402
 from support import leftovers  # noqa: E402
+from support.namespaces import joined_host  # noqa: E402
 from support.places import RUN_ID, RUN_VARIABLE  # noqa: E402
 
+_OURS = "10.213.90.1"
+_THEIRS = "10.213.90.2"
+_DISK_BYTES = 512 << 20
 #: How long what a case leaves may take to end, and executors to come again.
 _SETTLE_SECONDS = 60
 #: Growth that is none, of each: a share, and so much more.
@@ -60,6 +69,8 @@ def session(url):
     builder = SparkSession.builder.master(url).appName("chaos")
     spark = (
         builder.config("spark.ui.enabled", "false")
+        .config("spark.driver.host", _OURS)
+        .config("spark.driver.bindAddress", _OURS)
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.jars", tfos.jar_path())
         .config("spark.executor.memory", "512m")
@@ -121,16 +132,31 @@ def bounded(seconds, case):
 
 
 def again(case):
-    return f"python bench/chaos/run.py --seed {case.seed} --kinds {case.kind} --seconds 0"
+    return (
+        f"python bench/chaos/run.py --seed {case.seed} --kinds {case.kind} --seconds 0"
+        f" --failures {','.join(case.groups)}"
+    )
 
 
-def one(spark, case, options):
+@contextlib.contextmanager
+def small_disk():
+    """A directory on a file system of its own, which can be filled."""
+    with tempfile.TemporaryDirectory(prefix="tfos-chaos-disk-") as directory:
+        options = ["-t", "tmpfs", "-o", f"size={_DISK_BYTES}", "tfos-chaos"]
+        subprocess.run(["mount", *options, directory], check=True)
+        try:
+            yield pathlib.Path(directory)
+        finally:
+            subprocess.run(["umount", "--lazy", directory], check=True)
+
+
+def one(spark, case, site, options):
     """Runs a case; returns its faults."""
     print(f"case: {case}", flush=True)
     before = leftovers.held()
     with bounded(options.bound, case):
         try:
-            outcome = cases.run(spark, case)
+            outcome = cases.run(spark, case, site)
         except Exception:  # The cluster has not come up, or a check is wrong.
             outcome = cases.Outcome("did not run", 0, [], "", [traceback.format_exc()])
     if not nemesis.wait_until(lambda: not leftovers.held() - before, _SETTLE_SECONDS):
@@ -153,24 +179,31 @@ def main():
     parser.add_argument("--seconds", type=float, default=900, help="no case begins after so many")
     parser.add_argument("--seed", type=int, default=1, help="of the first case; others count on")
     parser.add_argument("--kinds", default=",".join(cases.KINDS), help="in turn")
+    parser.add_argument("--failures", default=",".join(nemesis.GROUPS), help="groups of them")
     parser.add_argument("--bound", type=float, default=300, help="seconds that a case may take")
     options = parser.parse_args()
     kinds = options.kinds.split(",")
     if unknown := set(kinds) - set(cases.KINDS):
         parser.error(f"{', '.join(sorted(unknown))}: the kinds are {', '.join(cases.KINDS)}")
+    groups = options.failures.split(",")
+    if unknown := set(groups) - set(nemesis.GROUPS):
+        parser.error(f"{', '.join(sorted(unknown))}: the groups are {', '.join(nemesis.GROUPS)}")
     os.environ[RUN_VARIABLE] = RUN_ID
 
     faults, number = [], 0
     with (
-        tempfile.TemporaryDirectory(prefix="tfos-chaos-") as directory,
+        small_disk() as disk,
+        joined_host(_OURS, _THEIRS) as other,
         SparkCluster(
             workers=cases.NODES,
             cores=2,
-            directory=directory,
+            directory=disk,
+            hosts=(Host(_OURS), other),
             daemon_options={"spark.deploy.maxExecutorRetries": "-1"},
         ) as cluster,
     ):
-        os.environ["TFOS_RUNTIME_DIR"] = f"{directory}/clusters"
+        os.environ["TFOS_RUNTIME_DIR"] = f"{disk}/clusters"
+        site = nemesis.Site(other, disk)
         spark = session(cluster.url)
         java = spark.sparkContext._gateway.proc.pid
         pids = {"driver": os.getpid(), "driver's JVM": java, "Master": cluster.master_pid}
@@ -178,8 +211,8 @@ def main():
         samples = Samples({name: psutil.Process(pid) for name, pid in pids.items()})
         end = time.monotonic() + options.seconds
         while number == 0 or time.monotonic() < end:
-            case = cases.case_of(kinds[number % len(kinds)], options.seed + number)
-            faults += one(spark, case, options)
+            case = cases.case_of(kinds[number % len(kinds)], options.seed + number, groups)
+            faults += one(spark, case, site, options)
             samples.take()
             number += 1
         grown = list(samples.faults())

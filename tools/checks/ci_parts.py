@@ -20,6 +20,7 @@ from sanitizer_parts import EXTENSION, FOLDERS, SANITIZERS
 MINUTES = {
     "analyse": 8,
     "fuzz": 9,
+    "chaos": 8,
     "address/data": 7,
     "address/feed": 10,
     "address/cluster": 9,
@@ -63,8 +64,8 @@ class Part:
 
 
 def checks() -> list[Part]:
-    """The parts with Clang, its sanitizers and other versions of Spark."""
-    parts = [Part("analyse", "make analyse"), Part("fuzz", "make fuzz")]
+    """The parts with Clang, its sanitizers, failures and other versions of Spark."""
+    parts = [Part(name, f"make {name}") for name in ("analyse", "fuzz", "chaos")]
     for sanitizer in SANITIZERS:
         parts += [
             Part(f"{sanitizer}/{name}", f"make sanitize-{sanitizer} PART={name}")

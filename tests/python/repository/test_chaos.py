@@ -7,6 +7,7 @@ import subprocess
 import sys
 import types
 
+import psutil
 import pytest
 
 from support.places import ROOT
@@ -25,7 +26,7 @@ def cases(monkeypatch):
 
 def faults_of(cases, kind, given, lost=(), results=None, failures=()):
     """What the checks say of rows that were read: {(node, pid): {epoch: ids}}."""
-    case = cases.Case(kind, 1, 4, 2, 1, 1, "64k", False, ())
+    case = cases.Case(kind, 1, 4, 2, 1, 1, "64k", False, (), ())
     states = {
         node: types.SimpleNamespace(state="lost" if node in lost else "done", pid=pid)
         for node, pid in given
@@ -72,6 +73,8 @@ def test_answers_that_are_not_right_are_found(cases):
         ("kill of the node", "worker:2 is lost", None),
         ("kill of the node", "something is lost", "names none"),
         ("short stop of the node", "worker:2 is lost", "it was to go on"),
+        ("no descriptor for the node", "worker:2 has failed", None),
+        ("no descriptor for the agent", "worker:2 has failed", "it was to go on"),
     ],
 )
 def test_ends_that_are_not_right_are_found(cases, what, error, expected):
@@ -79,7 +82,7 @@ def test_ends_that_are_not_right_are_found(cases, what, error, expected):
 
     from tfos.errors import NodeFailedError
 
-    case = cases.Case("inference", 1, 4, 2, 1, 1, "64k", False, ())
+    case = cases.Case("inference", 1, 4, 2, 1, 1, "64k", False, (), ())
     lost = [2] if what == "kill of the node" else []
     done = [Injected(Failure(what, 2, 1), ["worker:2"], lost)]
     faults = list(
@@ -89,23 +92,71 @@ def test_ends_that_are_not_right_are_found(cases, what, error, expected):
 
 
 def test_the_same_seed_is_the_same_case(cases):
+    def case_of(kind, seed):
+        return cases.case_of(kind, seed, ["processes", "network"])
+
     for kind in cases.KINDS:
-        assert cases.case_of(kind, 7) == cases.case_of(kind, 7) != cases.case_of(kind, 8)
+        assert case_of(kind, 7) == case_of(kind, 7) != case_of(kind, 8)
+
+
+@pytest.fixture
+def other_process():
+    """A process that says for each line what opening a file, or so many bytes, comes to."""
+    program = """if True:
+        import sys
+        for line in sys.stdin:
+            try:
+                bytearray(int(line)) if line.strip() else open("/dev/null").close()
+                print("done", flush=True)
+            except (OSError, MemoryError) as error:
+                print(type(error).__name__, flush=True)
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        process.stdin.close()
+
+
+@pytest.mark.parametrize(
+    ("way", "asked", "expected"),
+    [
+        ("without_descriptors", "", "OSError"),
+        ("without_memory", f"{1 << 30}", "MemoryError"),
+    ],
+)
+def test_what_a_process_may_have_is_limited_for_a_while(cases, other_process, way, asked, expected):
+    import ways
+
+    def answer():
+        print(asked, file=other_process.stdin, flush=True)
+        return other_process.stdout.readline().strip()
+
+    assert answer() == "done"
+    with getattr(ways, way)(psutil.Process(other_process.pid)):
+        assert answer() == expected
+    assert answer() == "done"
 
 
 @pytest.mark.long
 @pytest.mark.spark
+@pytest.mark.namespaces
 @pytest.mark.timeout(BOUND_SECONDS + 30)
-def test_a_case_runs():
+@pytest.mark.parametrize(
+    ("failures", "seed", "injected"),
+    [
+        ("processes", 3, "short stop of the node 0 at 206 rows"),
+    ],
+)
+def test_a_case_runs(failures, seed, injected):
+    options = ["--seconds", "0", "--seed", str(seed), "--kinds", "inference"]
     done = subprocess.run(
-        [sys.executable, CHAOS / "run.py", "--seconds", "0", "--seed", "3", "--kinds", "inference"],
+        [sys.executable, CHAOS / "run.py", *options, "--failures", failures],
         capture_output=True,
         text=True,
         timeout=BOUND_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
-    assert re.search(
-        r"injected: short stop of the node 0 at 206 rows; 600 read of 600", done.stdout
-    )
-    assert "1 cases from seed 3, 0 faults" in done.stdout
+    assert re.search(rf"injected: {injected}; 600 read of 600", done.stdout)
+    assert f"1 cases from seed {seed}, 0 faults" in done.stdout

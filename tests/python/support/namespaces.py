@@ -52,10 +52,42 @@ def joined_host(ours, theirs):
 
 def cut(host):
     """Cuts the cable of a joined host: from now on packets are lost, and nobody is told."""
+    _set_cable(host, "down")
+
+
+@contextlib.contextmanager
+def cut_off(host):
+    """Cuts the cable of a joined host until the block ends."""
+    cut(host)
+    try:
+        yield
+    finally:
+        _set_cable(host, "up")
+
+
+@contextlib.contextmanager
+def unheard_by(host):
+    """Loses all packets to a joined host until the block ends. What it sends arrives."""
+    cable = _field(_ip("-o", "route", "get", host.address).stdout, "dev")
+    nobody = ["lladdr", "02:00:00:00:00:01", "nud", "permanent"]
+    _ip("neigh", "replace", host.address, "dev", cable, *nobody)
+    try:
+        yield
+    finally:
+        _ip("neigh", "del", host.address, "dev", cable)
+
+
+def _set_cable(host, state):
     command = [*host.prefix, "ip", "-o", "link", "show", "type", "veth"]
     shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     cable = shown.split(": ")[1].split("@")[0]
-    subprocess.run([*host.prefix, "ip", "link", "set", cable, "down"], check=True)
+    subprocess.run([*host.prefix, "ip", "link", "set", cable, state], check=True)
+
+
+def _field(shown, name):
+    """The word after `name` in what `ip` shows."""
+    words = shown.split()
+    return words[words.index(name) + 1]
 
 
 @contextlib.contextmanager
@@ -66,8 +98,7 @@ def captured(address, directory):
     block.
     """
     packets = pathlib.Path(directory, "packets.pcap")
-    route = _ip("-o", "route", "get", address).stdout
-    interface = route[route.index("dev") :].split()[1]
+    interface = _field(_ip("-o", "route", "get", address).stdout, "dev")
     command = ["tcpdump", "-i", interface, "-n", "-U", "-s", "0", "-B", "65536", "-w", str(packets)]
     recorder = subprocess.Popen([*command, "host", address], stderr=subprocess.PIPE, text=True)
     try:
