@@ -56,6 +56,20 @@ def test_nodes_that_do_not_train_have_none() -> None:
     assert [backends.environment(NODES, node_id) for node_id in (0, 3)] == [{}, {}]
 
 
+def test_nodes_that_come_and_go_are_in_no_group_of_their_libraries(spark: Any) -> None:
+    with tfos.run(
+        spark,
+        programs.tell_environment,
+        nodes=(1, 2),
+        input_mode="tensorflow",
+        keras_backend="torch",
+    ) as cluster:
+        told = [environment for _, _, environment, _ in cluster.wait()]
+    for environment in told:
+        assert environment["KERAS_BACKEND"] == "torch"
+        assert not environment.keys() & {"WORLD_SIZE", "MASTER_ADDR", "TF_CONFIG"}
+
+
 @pytest.mark.parametrize("backend", ["jax", "torch", "tensorflow"])
 def test_a_node_tells_its_libraries_of_the_cluster(spark: Any, backend: str) -> None:
     with tfos.run(
