@@ -166,6 +166,26 @@ TEST_F(PartitionWriterTest, WhenTheNodesHereAreFullRowsGoToAnotherHost) {
   EXPECT_GT(servers_[1]->counters().items, 100u);
 }
 
+// Its program waits for the one of the other host, which waits for rows. Only this feeder is left.
+TEST_F(PartitionWriterTest, AFeederThatBeginsWhenTheNodesHereAreFullGoesToAnotherHost) {
+  StartServers(2, 1);
+  PartitionWriterOptions options = Options(1);
+  options.endpoints.resize(1);
+  Result<std::unique_ptr<PartitionWriter>> first = PartitionWriter::Open(std::move(options));
+  ASSERT_TRUE(first.ok()) << first.status().DebugString();
+  ASSERT_TRUE(Put(**first, std::string(kSmallRegion, 'x')).ok());
+  ASSERT_TRUE((*first)->Finish().ok());
+
+  options = Options(2);
+  options.endpoints[1].unix_name.clear();
+  Result<std::unique_ptr<PartitionWriter>> second = PartitionWriter::Open(std::move(options));
+  ASSERT_TRUE(second.ok()) << second.status().DebugString();
+  const Status put = Put(**second, "abroad");
+  ASSERT_TRUE(put.ok()) << put.DebugString();
+  EXPECT_EQ(Take(*servers_[1]), "abroad");
+  ASSERT_TRUE((*second)->Finish().ok());
+}
+
 TEST_F(PartitionWriterTest, OnePartitionFeedsAllHosts) {
   StartServers(5, 8);
   PartitionWriterOptions options = Options(0);

@@ -211,7 +211,9 @@ Status PartitionNodes::OpenOne(Where where) {
 }
 
 Status PartitionNodes::AwaitAnswer() {
-  Deadline deadline = Within(options_.progress_timeout);
+  // No longer: what a node waits for that has no memory may be rows of this partition, at a node
+  // of another host.
+  const Deadline first = Within(kPatienceAtHome);
   const Deadline others = Within(kPatienceWithOthers);
   while (true) {
     TFOS_RETURN_IF_ERROR(ForEach([](FedNode& node) {
@@ -221,14 +223,9 @@ Status PartitionNodes::AwaitAnswer() {
     const bool all_answered = std::ranges::none_of(nodes_, [](const FedNode& node) {
       return node.asked && node.wants_rows() && !node.open();
     });
-    if (all_answered || (opened > 0 && others.passed())) return Status::Ok();
-    TFOS_ASSIGN_OR_RETURN(const bool word,
-                          WaitForWord(opened > 0 ? others.Min(deadline) : deadline));
-    if (word) {
-      deadline = Within(options_.progress_timeout);
-    } else if (opened == 0) {
-      return NobodyReads();
-    }
+    const Deadline& deadline = opened > 0 ? others : first;
+    if (all_answered || deadline.passed()) return Status::Ok();
+    TFOS_RETURN_IF_ERROR(WaitForWord(deadline).status());
   }
 }
 

@@ -64,7 +64,8 @@ class PartitionNodes {
   /// Training: connects to the nodes and asks all what they have; adds that to `delivered`.
   Status Find(std::vector<AcceptedChunk>& delivered);
   /// Training: asks the nodes of this host, or all when there is none, for memory, and waits for
-  /// the first answer. Those that have ended are left out; it fails when none remains.
+  /// the first answer for kPatienceAtHome at most. Those that have ended are left out; it fails
+  /// when none remains.
   Status Open();
   /// Training, after Leave: a session for one chunk of `bytes` bytes, more than any region holds,
   /// at the node that is the first to give memory for it; none when no node wants rows. It asks the
@@ -154,8 +155,8 @@ class PartitionNodes {
   Status ForEach(Call call);
   /// Until a node says something, or those that begin have said how much they have.
   Status HearOfBeginners();
-  /// Until all nodes that were asked have answered; once one has memory, for the others only a
-  /// moment.
+  /// Until all nodes that were asked have answered, or the first one has not for a while; once one
+  /// has memory, for the others only a moment.
   Status AwaitAnswer();
 
   const PartitionWriterOptions& options_;
