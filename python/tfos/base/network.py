@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 
 # Nothing is sent there: connecting a datagram socket only asks the kernel for a route.
@@ -33,6 +34,24 @@ def both_families(bind_address: str) -> str:
         except OSError:
             return "0.0.0.0"  # The kernel knows IPv6, and this host has switched it off.
     return "::"
+
+
+def own_address(host: str) -> str:
+    """``host`` if it is an address of this host that others may reach; empty if it is a name, a
+    loopback address, or none of this host's."""
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return ""
+    if address.is_loopback or address.is_unspecified:
+        return ""
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(family) as probe:
+            probe.bind((str(address), 0))
+    except OSError:
+        return ""
+    return str(address)
 
 
 def local_address() -> str:

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
-from tfos.base import keys
+from tfos.base import keys, network
 from tfos.base.roles import SERVICE_JOBS, service_nodes, tensorboard_node
 from tfos.cluster import launch
 from tfos.cluster.resumption import Resumption
@@ -63,6 +63,8 @@ class ClusterPlan:
     #: The ResourceProfile of the launch tasks; None: Spark's default.
     profile: Any = None
     resumption: Resumption | None = None
+    #: Where executors reach the driver, as Spark has it; empty for Spark Connect.
+    driver_host: str = ""
 
     @property
     def node_count(self) -> int:
@@ -114,7 +116,8 @@ class ClusterPlan:
             "scrape_token": settings.scrape_token,
             "encrypt": settings.encrypt,
             "bind_address": settings.coordinator_bind_address,
-            "advertised_address": settings.coordinator_advertised_address,
+            "advertised_address": settings.coordinator_advertised_address
+            or network.own_address(self.driver_host),
             "ports": settings.coordinator_port,
             "roles": self.roles,
             "service_jobs": list(SERVICE_JOBS),

@@ -155,7 +155,8 @@ def start(
     use_this_python(sc)
     profile = profiles.profile_of_nodes(sc, request.resources, resolved.gpu_count)
     profiles.warn_of_worker_memory(sc, profile)
-    plan = ClusterPlan(request, roles, resolved, payload, profile, resumption)
+    host = "" if isinstance(sc, ConnectContext) else conf.get("spark.driver.host", "")
+    plan = ClusterPlan(request, roles, resolved, payload, profile, resumption, host)
     with progress.waiting():
         slots.wait_for_slots(
             sc,

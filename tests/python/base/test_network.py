@@ -15,6 +15,16 @@ def test_a_server_is_reached_where_it_listens(bound, reached):
     assert network.address_to_reach(bound) == reached
 
 
+@pytest.mark.parametrize("host", ["", "edge-1", "127.0.0.1", "::1", "0.0.0.0", "203.0.113.7"])
+def test_what_is_no_address_of_this_host_for_others(host):
+    assert network.own_address(host) == ""
+
+
+def test_an_address_of_this_host_for_others():
+    address = network.local_address()
+    assert network.own_address(address) == address or address.startswith("127.")
+
+
 def test_an_address_stands_in_a_url():
     assert network.host_and_port("10.0.0.5", 80) == "10.0.0.5:80"
     assert network.host_and_port("::1", 80) == "[::1]:80"

@@ -128,9 +128,11 @@ class SessionTraining:
             self.stop_server()
         if self._server is None:
             options = self._options
-            settings = Settings.resolve(lambda key: self._sc.getConf().get(key), {})
+            conf = self._sc.getConf()
+            settings = Settings.resolve(lambda key: conf.get(key), {})
+            own = network.own_address(conf.get("spark.driver.host", ""))
             self._server = ParameterServerProcess(
-                options.host or network.local_address(), options.port, settings.encrypt
+                options.host or own or network.local_address(), options.port, settings.encrypt
             )
             self._served = served
         return self._server

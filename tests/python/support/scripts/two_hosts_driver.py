@@ -22,7 +22,7 @@ ROWS = 20_000
 
 def main(master, directory):
     spark = session(master)
-    run = functools.partial(tfos.run, spark, coordinator_advertised_address=OURS)
+    run = functools.partial(tfos.run, spark)
     feed_from_both(spark, run, directory)
     feed_from_one(spark, run, directory)
     train_together(spark, run, directory)
@@ -175,7 +175,6 @@ def feed_with_speculation(spark, directory):
         feed_region=1 << 20,
         feed_chunk=1 << 16,
         feed_jvm="on",
-        coordinator_advertised_address=OURS,
     ) as cluster:
         feeding = concurrent.futures.ThreadPoolExecutor().submit(cluster.train, rows)
         wait_for(lambda: feeding.done() or taken_over(), "the copy to take over")
