@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tfos._version import __version__
 from tfos.base import encryption
 from tfos.cli.checks import FAIL, OK, WARN, Check
 from tfos.spark import rpc_security, versions
@@ -24,7 +25,7 @@ from tfos.spark.installation import spark_defaults, spark_home
 _OLDEST_PYTHON = (3, 11)
 #: What the code is written for, and what of it was run.
 _TENSORFLOW = ((2, 16), (2, 21))
-_TESTED_TENSORFLOW = "tested with 2.21, and its feed with 2.16"
+_TESTED_TENSORFLOW = "tested with 2.21, and less often with 2.16 and 2.18 (docs/versions.md)"
 _OLDEST_SPARK = (3, 5)
 _OLDEST_UCX = "1.14"
 _TESTED_SPARK = ((3, 5), (4, 0), (4, 1), (4, 2), (4, 3))
@@ -32,6 +33,9 @@ _TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "ten
 #: tfos is not on PyPI: the wheel is built from a checkout.
 _INSTALL_THE_WHEEL = "install the wheel: pip install . in a checkout of tfos"
 _HADOOP_JARS = ("hadoop-client-api-", "hadoop-client-runtime-")
+
+#: The check of this package's own version, which must be the same on all hosts.
+TFOS = "tfos"
 
 #: The check of what protects Spark's own connections.
 RPC = "Spark's RPC"
@@ -54,6 +58,7 @@ def all_checks(
     spark = spark_home(environ)
     return [
         check_python(sys.version_info[:3]),
+        check_tfos(),
         check_extension(),
         check_executable(),
         check_jar(),
@@ -77,6 +82,10 @@ def check_python(version: Sequence[int]) -> Check:
     if tuple(version[:2]) < _OLDEST_PYTHON:
         return Check(FAIL, "Python", found, f"use Python {_dotted(_OLDEST_PYTHON)} or newer")
     return Check(OK, "Python", found)
+
+
+def check_tfos() -> Check:
+    return Check(OK, TFOS, __version__)
 
 
 def check_extension() -> Check:

@@ -18,8 +18,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tfos._version import __version__
 from tfos.cli.checks import FAIL, OK, WARN, Check
-from tfos.cli.doctor import check_rpc
+from tfos.cli.doctor import TFOS, check_rpc
 from tfos.errors import TfosError
 from tfos.spark import slots
 
@@ -67,6 +68,27 @@ def with_application(
         host: [application if check.what == application.what else check for check in checks]
         for host, checks in reports.items()
     }
+
+
+def with_one_version(
+    reports: Mapping[str, Sequence[Check]], version: str
+) -> dict[str, list[Check]]:
+    """The reports, in which hosts fail whose tfos has another version than the driver's."""
+    return {
+        host: [_same_version(check, version) for check in checks]
+        for host, checks in reports.items()
+    }
+
+
+def _same_version(check: Check, version: str) -> Check:
+    if check.what != TFOS or check.level != OK or check.found == version:
+        return check
+    return Check(
+        FAIL,
+        TFOS,
+        check.found,
+        f"the Python that runs this has {version}: install the same version of tfos everywhere",
+    )
 
 
 def table_of(lines: Sequence[Line], hosts: int) -> str:
@@ -244,6 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             context = spark.sparkContext
             rpc = check_rpc(context.getConf().get, context.master, context.version)
             reports = with_application(check_cluster(context), rpc)
+            reports = with_one_version(reports, __version__)
             checked = coverage(context, len(reports))
         finally:
             spark.stop()

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import spark_cluster
+import tfos
 from support.spark.fake import FakeSparkContext
 from tfos.base import executable
 from tfos.cli import doctor_cluster
@@ -69,6 +70,23 @@ def test_what_hosts_would_do_by_default_gives_way_to_what_the_application_does()
     }
 
 
+def test_hosts_with_another_version_of_tfos_are_named() -> None:
+    here = [Check(OK, "Python", "3.11"), Check(OK, "tfos", "0.1.0")]
+    there = [Check(OK, "Python", "3.11"), Check(OK, "tfos", "0.2.0")]
+    lacks_it = [Check(FAIL, "Python packages", "python3 has no tfos", "install it")]
+    reports = doctor_cluster.with_one_version({"a": here, "b": there, "c": lacks_it}, "0.1.0")
+    assert (reports["a"], reports["c"]) == (here, lacks_it)
+    assert reports["b"] == [
+        there[0],
+        Check(
+            FAIL,
+            "tfos",
+            "0.2.0",
+            "the Python that runs this has 0.1.0: install the same version of tfos everywhere",
+        ),
+    ]
+
+
 @pytest.mark.parametrize("master", ["yarn", "k8s://https://h"])
 @pytest.mark.parametrize(("conf", "asked"), [({}, 2), ({"spark.executor.instances": "40"}, 40)])
 def test_hosts_without_an_executor_are_not_said_to_be_checked(
@@ -124,6 +142,8 @@ def test_a_host_that_lacks_something_is_named(cluster: str, leftovers: None) -> 
     lines = done.stdout.splitlines()
     (python,) = [line for line in lines if line.split()[1:3] == ["Python", "all"]]
     assert python.startswith("ok") and "  all 2  " in python
+    (version,) = [line for line in lines if line.split()[1:3] == ["tfos", "all"]]
+    assert version.startswith("ok") and tfos.__version__ in version
     (lacks,) = [line for line in lines if line.startswith("FAIL")]
     assert "TensorFlow" in lacks and "127.0.0.2" in lacks and "127.0.0.1" not in lacks
     assert 'not installed; pip install "tensorflow' in lacks
