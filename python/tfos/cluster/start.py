@@ -31,6 +31,11 @@ from tfos.spark.sessions import context_of
 
 logger = logging.getLogger(__name__)
 
+_ATTEMPTS = "spark.task.maxFailures"
+_SPARKS_ATTEMPTS = "4"
+#: After 16 losses the coordinator gives a node up, so its launch task fails no more often.
+_ENOUGH_ATTEMPTS = 17
+
 
 def run(
     spark: Any,
@@ -157,6 +162,7 @@ def start(
     profiles.warn_of_worker_memory(sc, profile)
     host = "" if isinstance(sc, ConnectContext) else conf.get("spark.driver.host", "")
     plan = ClusterPlan(request, roles, resolved, payload, profile, resumption, host)
+    _warn_of_few_attempts(sc, plan)
     with progress.waiting():
         slots.wait_for_slots(
             sc,
@@ -228,6 +234,24 @@ def _say_what_is_encrypted(progress: Progress, settings: Settings) -> None:
             "tensors that go over UCX (spark.tfos.rdma=%s) are not encrypted, though "
             "spark.tfos.encrypt=auto: use it on a network that you trust, or leave rdma out",
             settings.rdma,
+        )
+
+
+def _warn_of_few_attempts(sc: Any, plan: ClusterPlan) -> None:
+    """Warns if Spark gives up the launch task of a node that is lost again and again, and with it
+    the whole cluster, before the coordinator gives up that node alone. The tasks of nodes that
+    Spark feeds have ended by then, and on a local master no executor is lost."""
+    is_local = sc.master == "local" or sc.master.startswith("local[")
+    if plan.request.input_mode == "spark" or not plan.may_grow or is_local:
+        return
+    attempts = int(sc.getConf().get(_ATTEMPTS, _SPARKS_ATTEMPTS))
+    if attempts < _ENOUGH_ATTEMPTS:
+        logger.warning(
+            "%s is %d: once a node has lost that many executors, Spark ends the launch job, and "
+            "the cluster fails. Set it to %d or more (docs/training.md)",
+            _ATTEMPTS,
+            attempts,
+            _ENOUGH_ATTEMPTS,
         )
 
 

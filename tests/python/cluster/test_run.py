@@ -14,11 +14,11 @@ from tfos.cluster import launch, start
 from tfos.errors import BadInputError
 
 
-def run(conf=None, **arguments):
+def run(conf=None, master="local[1]", **arguments):
     """Asks for more nodes than there are slots, so that nothing starts."""
-    context = FakeSparkContext("local[1]", conf=conf, slots_by_look=[1])
+    context = FakeSparkContext(master, conf=conf, slots_by_look=[1])
     context.pythonExec = "python3"
-    return tfos.run(fake_session(context), print, nodes=2, **arguments)
+    return tfos.run(fake_session(context), print, **{"nodes": 2, **arguments})
 
 
 def test_a_misspelt_key_of_the_configuration_is_warned_of(caplog):
@@ -53,6 +53,31 @@ def test_rdma_is_refused_with_encryption_of_everything_and_warned_of_otherwise(c
         run(rdma=True)
     (said,) = [record.getMessage() for record in caplog.records]
     assert "over UCX (spark.tfos.rdma=true) are not encrypted" in said
+
+
+@pytest.mark.parametrize(
+    ("master", "attempts", "arguments", "said"),
+    [
+        ("yarn", None, {}, ["spark.task.maxFailures is 4"]),
+        ("local-cluster[2,1,1024]", "16", {}, ["spark.task.maxFailures is 16"]),
+        ("yarn", "17", {}, []),
+        ("yarn", None, {"nodes": 3}, []),
+        ("yarn", None, {"late_nodes": False}, []),
+        ("yarn", None, {"input_mode": "spark"}, []),
+        ("local[1]", None, {}, []),
+    ],
+)
+def test_too_few_attempts_for_nodes_that_come_again_are_warned_of(
+    master, attempts, arguments, said, caplog
+):
+    conf = {"spark.tfos.slots.timeout": "0.01"}
+    if attempts:
+        conf["spark.task.maxFailures"] = attempts
+    asked = {"nodes": (2, 3), "input_mode": "tensorflow", **arguments}
+    with pytest.raises(BadInputError, match="nodes were asked for"):
+        run(conf, master, **asked)
+    warnings = [record.getMessage() for record in caplog.records]
+    assert [text.partition(":")[0] for text in warnings] == said
 
 
 def test_plans_do_not_show_their_keys():
