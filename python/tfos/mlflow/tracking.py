@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote, urlsplit
 from tfos.errors import BadInputError
 
 #: What a sentence says where the package can't be imported.
-HOW_TO_INSTALL = f"pip install 'tfos[mlflow]' for {sys.executable}"
+HOW_TO_INSTALL = f"pip install mlflow-skinny for {sys.executable}"
 #: What stands before the host in an address.
 _USER = re.compile(r"//[^/\s]*@")
 
