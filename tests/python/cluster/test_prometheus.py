@@ -1,16 +1,18 @@
 """deploy/monitoring on a real Prometheus: it finds clusters by their files, scrapes them with the
-token, and answers what the Grafana board asks."""
+token, answers what the Grafana board asks, and raises the alerts."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
 
 import pytest
+import yaml
 
 import tfos
 from support.places import ROOT
@@ -46,6 +48,7 @@ def prometheus(tmp_path_factory, clusters):
         text = text.replace(shown, here)
     configuration = folder / "prometheus.yml"
     configuration.write_text(text)
+    shutil.copy(MONITORING / "alerts.yml", folder)
     subprocess.run([PROGRAMS / "promtool", "check", "config", configuration], check=True)
     with open(folder / "log", "w") as log:
         server = subprocess.Popen(
@@ -123,11 +126,13 @@ def test_prometheus_finds_and_scrapes_a_cluster(spark, prometheus, clusters, lef
             asked = expression.replace("$cluster", cluster.cluster_id)
             if not prometheus(asked.replace("$__rate_interval", "1m")):
                 empty.add(title)
-        # All processes answer, and the cluster has neither GPUs nor a parameter server.
+        # All processes answer, and the cluster has no GPUs, parameter servers or checkpoints.
         assert empty == {
             "GPU utilization",
             "GPU memory",
             "Seconds without an answer",
+            "Seconds without a step",
+            "Checkpoints that were not written",
             "Pushes to parameter servers a second",
         }
         assert [path.name for path in clusters.iterdir()] == [f"tfos-{cluster.cluster_id}.json"]
@@ -143,8 +148,84 @@ def test_a_directory_that_cannot_be_written_is_named_before_anything_starts(
         tfos.run(spark, train, nodes=1, scrape_directory=str(tmp_path / "file" / "below"))
 
 
-def test_the_board_asks_for_metrics_that_there_are():
+#: What each alert is raised by: series of a node, one value a minute, from the start on.
+ALERTS = {
+    "TfosNodeMakesNoStep": ("tfos_node_seconds_without_step", "_ _ 100 200 300 360"),
+    "TfosNodeDoesNotAnswer": ("tfos_node_seconds_without_answer", "2 12 _ _ _ _"),
+    "TfosCheckpointNotWritten": ("tfos_node_checkpoint_failures", "_ _ 1 1 1 1"),
+    "TfosClusterIsDown": ("up", "1 1 0 0 0 0"),
+}
+#: The same without an alert.
+PEACE = {
+    "TfosNodeMakesNoStep": ("tfos_node_seconds_without_step", "_ _ 100 200 300 _"),
+    "TfosNodeDoesNotAnswer": ("tfos_node_seconds_without_answer", "_ 2 5 9 _ _"),
+    "TfosCheckpointNotWritten": ("tfos_node_checkpoint_failures", "0 0 0 0 0 0"),
+    "TfosClusterIsDown": ("up", "1 1 1 0 1 1"),
+}
+LABELS = {"task": "1", "program": "digits", "application": "app-1", "host": "a", "instance": "a:1"}
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+@pytest.mark.parametrize("is_raised", [True, False])
+def test_alerts_are_raised_by_what_they_are_about(alert, is_raised, tmp_path):
+    metric, values = (ALERTS if is_raised else PEACE)[alert]
+    labels = LABELS | {"job": "tfos" if metric == "up" else "worker"}
+    series = f"{metric}{{{','.join(f'{key}={json.dumps(labels[key])}' for key in labels)}}}"
+    (rule,) = [rule for rule in rules() if rule["alert"] == alert]
+    filled = {
+        name: re.sub(r"{{ \$labels\.(\w+) }}", lambda match: labels[match[1]], text)
+        for name, text in rule["annotations"].items()
+    }
+    expected = [{"exp_labels": labels | rule["labels"], "exp_annotations": filled}]
+    case = {
+        "interval": "1m",
+        "input_series": [{"series": series, "values": values}],
+        "alert_rule_test": [
+            {"eval_time": "5m", "alertname": alert, "exp_alerts": expected if is_raised else []}
+        ],
+    }
+    shutil.copy(MONITORING / "alerts.yml", tmp_path)
+    cases = tmp_path / "cases.yml"
+    cases.write_text(yaml.safe_dump({"rule_files": ["alerts.yml"], "tests": [case]}))
+    done = subprocess.run(
+        [PROGRAMS / "promtool", "test", "rules", cases], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_checkpoints_that_failed_long_ago_are_no_alert(tmp_path):
+    """Only the last 15 minutes count, and another failure then counts anew."""
+    series = 'tfos_node_checkpoint_failures{job="worker",task="0"}'
+    (rule,) = [rule for rule in rules() if rule["alert"] == "TfosCheckpointNotWritten"]
+    case = {
+        "interval": "1m",
+        "input_series": [{"series": series, "values": "0 1x30 2x30"}],
+        "promql_expr_test": [
+            {"expr": rule["expr"], "eval_time": time, "exp_samples": samples}
+            for time, samples in {
+                "10m": [{"labels": series, "value": 1}],
+                "25m": [],
+                "40m": [{"labels": series, "value": 2}],
+            }.items()
+        ],
+    }
+    cases = tmp_path / "cases.yml"
+    cases.write_text(yaml.safe_dump({"tests": [case]}))
+    done = subprocess.run(
+        [PROGRAMS / "promtool", "test", "rules", cases], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def rules():
+    return yaml.safe_load((MONITORING / "alerts.yml").read_text())["groups"][0]["rules"]
+
+
+def test_the_board_and_the_alerts_ask_for_metrics_that_there_are():
     header = (ROOT / "src/control/messages/parts/metric_names.h").read_text()
-    known = set(re.findall(r'KnownMetric\{"(\w+)",', header)) | {"loss", *OF_COLLECTIVES.values()}
-    asked = {name for _, text in expressions() for name in re.findall(r"tfos_node_(\w+)", text)}
+    of_programs = {"loss", "checkpoint_failures", *OF_COLLECTIVES.values()}
+    known = set(re.findall(r'KnownMetric\{"(\w+)",', header)) | of_programs
+    texts = [text for _, text in expressions()] + [rule["expr"] for rule in rules()]
+    asked = {name for text in texts for name in re.findall(r"tfos_node_(\w+)", text)}
     assert asked <= known and len(asked) > 8
+    assert {rule["alert"] for rule in rules()} == set(ALERTS)
