@@ -17,8 +17,8 @@ class NodeStatus:
         job_name: its role.
         task_index: its number among the nodes of that role.
         rank: its number among the nodes that train, from 0; None if it does not train.
-        state: ``expected``, ``registered``, ``starting``, ``running``, ``draining``, ``done``
-            (its program returned), ``failed``, ``lost``, or ``stopped`` (its program had not
+        state: ``expected``, ``registered``, ``running``, ``draining``, ``done`` (its program
+            returned), ``failed``, ``lost``, or ``stopped`` (its program had not
             returned when the cluster failed or was told to stop).
         detail: more about the state, for people.
         leaving: why Spark is about to take its executor away; empty as long as it is not.
