@@ -14,8 +14,10 @@ from tfos.settings import Settings
 
 @dataclass(frozen=True)
 class Addresses:
-    """The addresses of one cluster's coordinator, for people and their tools. Each comes with a key
-    that opens nothing else.
+    """The addresses of one cluster's coordinator, for people and their tools, each with a key. That
+    of the metrics opens nothing else. That of the page and the status opens all that people read,
+    so also what nodes print, their stacks and TensorBoard. With the one to operate, its holder can
+    also end the cluster.
 
     Owner and lifetime: a value; the addresses answer as long as the coordinator. Threads: any.
 
