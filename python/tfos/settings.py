@@ -160,8 +160,8 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         0,
         "nodes",
-        "training nodes, other than the chief, that may die during a run without ending the "
-        "cluster; the others get the rows that they had not read",
+        "in input mode spark: training nodes, other than the chief, that may die during a run "
+        "without ending the cluster; the others get the rows that they had not read",
     ),
     Setting(
         "lateNodes",
@@ -187,9 +187,9 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         3,
         "losses",
-        "with nodes=(least, most), a host is avoided on which so many nodes were lost within "
-        "hosts.lossPeriod: others get the nodes that come in place of lost ones. Neither errors of "
-        "programs count nor losses that Spark had announced. 0: none is avoided",
+        "with nodes=(least, most): after this many lost nodes within hosts.lossPeriod, a host is "
+        "avoided, and replacements start elsewhere. Program errors and announced losses don't "
+        "count. 0: none is avoided",
     ),
     Setting(
         "hosts.lossPeriod",
