@@ -4,6 +4,7 @@ operator, as the packages with their schemas know them, and the image's scripts 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 
@@ -15,6 +16,7 @@ import yaml
 
 from support.places import ROOT
 from support.waiting import wait_for
+from tfos.spark import rpc_security
 
 IMAGE = ROOT / "deploy/image"
 MANIFESTS = sorted((ROOT / "deploy/kubernetes").glob("*.yaml"))
@@ -60,6 +62,28 @@ def test_a_field_that_is_misspelt_or_of_another_type_does_not_fit(document):
 def test_all_of_the_operators_kinds_are_there():
     kinds = {document.values[0]["kind"] for document in documents()}
     assert {"SparkApplication", "SparkConnect", "Job"} <= kinds
+
+
+def spark_settings():
+    """(where, settings of Spark) of all manifests, and of the command of the page about them."""
+    for document in (parameter.values[0] for parameter in documents()):
+        where, spec = document["kind"], document.get("spec", {})
+        if "sparkConf" in spec:
+            yield where, spec["sparkConf"]
+        elif where == "Job":
+            (container,) = spec["template"]["spec"]["containers"]
+            words = (word.removeprefix("--conf=") for word in container["command"])
+            yield where, dict(word.split("=", 1) for word in words if word.startswith("spark."))
+    page = (ROOT / "docs/kubernetes.md").read_text()
+    yield "kubernetes.md", dict(re.findall(r"--conf (spark\.[\w.]+)=(\S+)", page))
+
+
+def test_spark_authenticates_and_encrypts_as_docs_security_asks():
+    found = dict(spark_settings())
+    assert set(found) == {"Job", "SparkApplication", "SparkConnect", "kubernetes.md"}
+    for where, settings in found.items():
+        security = rpc_security.rpc_security(settings.get, "k8s://https://h", "4.1.4")
+        assert security.protected, f"{where}: {security.advice}"
 
 
 def containers(document):
