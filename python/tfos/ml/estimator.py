@@ -46,9 +46,9 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
         train: ``train(ctx)``, a program of its own as for ``tfos.run``. ``ctx.args`` has the
             parameters as attributes; the chief must write a SavedModel to ``ctx.args.model_dir``.
 
-    ``settings`` are those of ``tfos.run``. ``fit`` returns a :class:`tfos.ml.Model` that has the
-    parameters of this one; each fit writes to a directory of its own below ``modelDir``. Spark
-    reads the rows once; further epochs come from the nodes' memory.
+    ``settings`` are further arguments of ``tfos.run``. ``fit`` returns a :class:`tfos.ml.Model`
+    that has the parameters of this one; each fit writes to a directory of its own below
+    ``modelDir``. Spark reads the rows once; further epochs come from the nodes' memory.
 
     ``save`` keeps the function and the settings as a pickle, of which ``load`` runs what is in it:
     load only what people wrote whom you trust. A CrossValidator and its model save their estimator
