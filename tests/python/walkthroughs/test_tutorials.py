@@ -22,19 +22,6 @@ STANDALONE, YARN = (
     next(page for page in pages.PAGES if pages.name(page) == name)
     for name in ("docs/tutorial/standalone.md", "docs/tutorial/yarn.md")
 )
-#: Digits as the page says that they are on HDFS, for `tfos infer`.
-WRITE_DIGITS = """
-import numpy as np
-import pyarrow as pa
-from sklearn.datasets import load_digits
-
-import tfos.records
-
-images, digits = load_digits(return_X_y=True)
-pixels = pa.array(list((images / 16).astype(np.float32)))
-batch = pa.record_batch({"pixels": pixels, "digit": digits})
-tfos.records.write("hdfs:///user/me/digits/digits.tfrecord", [batch])
-"""
 
 
 def commands(page, beginning):
@@ -87,19 +74,23 @@ def test_the_standalone_tutorial(tmp_path, leftovers):
 
 def test_the_tutorial_of_yarn_and_hdfs(tmp_path, leftovers):
     program(tmp_path)
-    (tmp_path / "write_digits.py").write_text(WRITE_DIGITS)
-    (submit,) = commands(YARN, "tfos submit")
+    write = next(block for block in pages.blocks(YARN) if block.language == "python")
+    (tmp_path / "write_digits.py").write_text(write.code)
+    submits = commands(YARN, "tfos submit")
     (infer,) = commands(YARN, "tfos infer")
     (whole,) = commands(YARN, ".venv/bin/python tools/hadoop_cluster.py")
     _, harness, *options = shlex.split(whole)
-    # A test of its own has a packed Python; here it would be packed for minutes.
-    submit = re.sub(r"--env-directory \S+", "--no-env", submit)
-    submit = submit.replace("--executor-memory 2g", "--executor-memory 512m")
-    # Spark attaches its pages without the lock under which YARN's filter is added to them: where
-    # both happen at once, a driver ends at its start.
-    submit = submit.replace("--master yarn", "--master yarn --conf spark.ui.enabled=false")
-    write = f"{sys.executable} write_digits.py"
+    # A test of its own has a packed Python; here it would be packed for minutes. Spark attaches its
+    # pages without the lock under which YARN's filter is added to them: where both happen at once,
+    # a driver ends at its start.
+    for shown, here in {
+        r"--env-directory \S+": "--no-env",
+        "--executor-memory 2g": "--executor-memory 512m",
+        "--master yarn": "--master yarn --conf spark.ui.enabled=false",
+    }.items():
+        assert all(re.search(shown, submit) for submit in submits)
+        submits = [re.sub(shown, here, submit) for submit in submits]
     place = ["--directory", tmp_path / "hdfs"]
     options = options[: options.index("--")]
-    output = run_on([ROOT / harness, *place, *options], [submit, write, infer], tmp_path)
+    output = run_on([ROOT / harness, *place, *options], [*submits, infer], tmp_path)
     assert '"hdfs:///user/me/scores.parquet", "rows": 1797' in output
