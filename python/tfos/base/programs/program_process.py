@@ -29,7 +29,7 @@ def finish(say: Callable[[str], None] = lambda doing: None) -> None:
     left = [thread.name for thread in threading.enumerate() if _holds_up_the_end(thread)]
     if left:
         say(f"the program has returned; waiting for its threads: {', '.join(left)}")
-    threading._shutdown()
+    threading._shutdown()  # type: ignore[attr-defined]  # Only the interpreter calls it else.
     say("running the exit handlers of the program")
     atexit._run_exitfuncs()
     say("")
