@@ -121,6 +121,16 @@ SETTINGS: tuple[Setting, ...] = (
         maximum=24 * 3600,
     ),
     Setting(
+        "node.stepTimeout",
+        float,
+        0.0,
+        "seconds",
+        "how long a node that makes steps may make none and read no row, though it does not wait "
+        "for rows. It counts as hung then. More than an evaluation, a checkpoint or an export "
+        "takes. 0: for ever",
+        maximum=30 * 24 * 3600,
+    ),
+    Setting(
         "ports",
         str,
         "0",

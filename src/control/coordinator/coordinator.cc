@@ -320,9 +320,21 @@ class Coordinator final : public ControlService {
                      [&](const TellAgent& tell) { agents_.Send(tell.node_id, tell.command); },
                      [&](const PublishStart& start) { SendStart(start.node_id); },
                      [&](const Disconnect& lost) { agents_.Disconnect(lost.node_id); },
+                     [&](const AskStacks& ask) {
+                       // Without them the node is ended all the same.
+                       Spawn(executor_, "ask for stacks", TellStacks(ask.node_id),
+                             [](const Status&) {});
+                     },
                  },
                  effect);
     }
+  }
+
+  // Where a node stands that makes no steps. It may be ended then, so the log has it, too.
+  asio::awaitable<void> TellStacks(int node_id) {
+    std::string stacks = co_await operations_.StacksOf(node_id);
+    LogWarning("node={} makes no steps. It stands here:\n{}", node_id, stacks);
+    roster_->TakeStacks(node_id, std::move(stacks));
   }
 
   void Announce(const CoordinatorEvent& event) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
+#include <variant>
 
 #include "base/format.h"
 #include "base/text/query.h"
@@ -52,6 +53,18 @@ Question QuestionAbout(std::string_view about, const OperationQuery& query) {
           .wait = query.wait,
           .by = query.by,
           .more = query.more == 1};
+}
+
+/// The text of an answer or of a refusal. Of a long one the beginning: Python's stacks are there.
+std::string StacksIn(const HttpAnswer& answer) {
+  const Result<AgentMessage> message = ParseMessage<AgentMessage>(answer.body);
+  const auto* told = message.ok() ? std::get_if<Answer>(&*message) : nullptr;
+  std::string text = told == nullptr ? answer.body : told->text;
+  if (text.size() > Operations::kMostOfStacks) {
+    text.erase(text.rfind('\n', Operations::kMostOfStacks) + 1);
+    text += "...\n";
+  }
+  return text;
 }
 
 /// What follows a position in the end of an output.
@@ -140,6 +153,12 @@ asio::awaitable<HttpAnswer> Operations::Post(std::string target, std::string que
   }
   Question question = QuestionAbout(profile ? Question::kProfile : Question::kStacks, *wanted);
   co_return co_await Ask(wanted->node_id, std::move(question), Asker::kOperator);
+}
+
+asio::awaitable<std::string> Operations::StacksOf(int node_id) {
+  Question question = QuestionAbout(Question::kStacks, OperationQuery());
+  const HttpAnswer answer = co_await Ask(node_id, std::move(question), Asker::kOperator);
+  co_return StacksIn(answer);
 }
 
 std::optional<HttpAnswer> Operations::Refuse(const Result<OperationQuery>& query) const {

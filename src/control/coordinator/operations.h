@@ -52,6 +52,7 @@ class Operations {
   static constexpr std::size_t kMostOfReaders = 192;
   static constexpr std::size_t kMostOfReadersAtANode = 48;   ///< Of the 64 that an agent takes.
   static constexpr std::size_t kMostKeptBytes = 16u << 20;   ///< Of nodes that have ended.
+  static constexpr std::size_t kMostOfStacks = 64u << 10;    ///< Bytes, in a failure.
   static constexpr std::chrono::seconds kMostWait{10};       ///< Of a question, for news.
   static constexpr std::chrono::seconds kAgentPatience{20};  ///< Beyond what it may wait.
 
@@ -71,6 +72,9 @@ class Operations {
   boost::asio::awaitable<HttpAnswer> GentleStacks(std::string query, Asker asker);
   /// `/v1/stacks`, `/v1/profile` and `/v1/stop`.
   boost::asio::awaitable<HttpAnswer> Post(std::string target, std::string query);
+
+  /// All stacks of a node, for the coordinator itself; why they can't be had otherwise.
+  boost::asio::awaitable<std::string> StacksOf(int node_id);
 
   /// An agent has answered, or its node has ended.
   void Take(int node_id, Answer answer);

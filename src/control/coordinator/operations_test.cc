@@ -140,6 +140,28 @@ TEST_F(OperationsTest, ThoseWhoMayOnlyReadLeaveRoomForOperators) {
   EXPECT_THAT(next.get(), HasSubstr("next"));
 }
 
+TEST_F(OperationsTest, TheFailureOfANodeThatMakesNoStepsHasItsStacks) {
+  json start = StartMessage();
+  start["step_timeout_ms"] = 30'000;
+  Start(start);
+  RawClient ps = Agent(0);
+  RawClient worker = Agent(1);
+  ASSERT_FALSE(WaitFor("formed").is_null());
+  worker.SendText(R"({"type":"state","state":"running","detail":"","pid":1,"feed":null})");
+  worker.SendText(R"({"type":"heartbeat","metrics":{"step":7}})");
+  ASSERT_FALSE(WaitFor("metrics").is_null());
+  clock_.Advance(std::chrono::seconds(30));
+  worker.SendText(R"({"type":"heartbeat","metrics":{}})");
+  const json question = Await(worker, "question");
+  EXPECT_EQ(question["about"], "stacks");
+  const std::string lines = std::string(Operations::kMostOfStacks - 5, 'a') + "\nmore\n";
+  worker.SendText(AnswerTo(question, "Thread 1\n" + lines).dump());
+  const json failure = WaitFor("failed")["failure"];
+  EXPECT_EQ(failure["node_id"], 1);
+  EXPECT_THAT(failure["message"].get<std::string>(), HasSubstr("Its last step was 7"));
+  EXPECT_EQ(failure["traceback"], "Thread 1\n...\n");
+}
+
 TEST_F(OperationsTest, EachKeyOpensItsPart) {
   Start();
   const std::string read = KeyOf(Purpose::kRead).ToHex();

@@ -48,6 +48,8 @@ struct StartCluster {
   std::chrono::milliseconds start_timeout{600'000};
   std::chrono::milliseconds heartbeat_interval{1'000};
   std::chrono::milliseconds heartbeat_timeout{10'000};
+  /// How long a node that makes steps may make none, while it does not wait for rows; 0: for ever.
+  std::chrono::milliseconds step_timeout{0};
   /// Nodes that may be lost without ending the cluster.
   int max_lost_nodes = 0;
   /// Nodes that train together go on as long as this many are not lost; 0: until the first is lost.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -63,6 +64,65 @@ TEST_F(ElasticRosterTest, ANodeThatIsDoneIsNotWaitedForAndCountsAsThere) {
   EXPECT_FALSE(roster_.failure().has_value());
   EXPECT_THAT(Told(roster_.RecordReady(3, Ready(1, 4), now_)),
               ElementsAre("3 group 1 after 4 of 2@10.0.0.3:2003"));
+}
+
+/// Members may stand for 30 s.
+class ElasticStepTimeoutTest : public ElasticRosterTest {
+ protected:
+  ElasticStepTimeoutTest() {
+    RosterOptions options = Options(/*late_nodes=*/true);
+    options.step_timeout = seconds(30);
+    roster_ = Roster(options, now_);
+    Form(4);
+    Step();
+  }
+
+  void Step() {
+    for (const int node : {1, 2, 3}) {
+      roster_.RecordHeartbeat(node, {{{"step", ++steps_}}}, now_);
+    }
+  }
+
+  /// Nodes that are asked for their stacks.
+  static std::vector<int> Asked(const Effects& effects) {
+    std::vector<int> asked;
+    for (const Effect& effect : effects) {
+      if (const auto* ask = std::get_if<AskStacks>(&effect)) asked.push_back(ask->node_id);
+    }
+    return asked;
+  }
+
+  std::int64_t steps_ = 0;
+};
+
+TEST_F(ElasticStepTimeoutTest, TheOthersGoOnWithoutAMemberThatMakesNoSteps) {
+  now_ += seconds(30);
+  roster_.RecordHeartbeat(2, {}, now_);
+  for (const int node : {1, 3}) {
+    roster_.RecordHeartbeat(node, {{{"share_waiting_for_nodes", 0.9}}}, now_);
+  }
+  roster_.RecordHeartbeat(0, {}, now_);
+  EXPECT_THAT(Asked(roster_.Tick(now_)), ElementsAre(2));
+  roster_.TakeStacks(2, "somewhere");
+  EXPECT_THAT(Told(roster_.Tick(now_)),
+              ElementsAre(HasSubstr("2 stop: worker:1 (node 2 on h2) has made no step"),
+                          "1 regroup 1", "3 regroup 1"));
+  EXPECT_FALSE(roster_.failure().has_value());
+  EXPECT_THAT(Asked(Pass(seconds(29))), IsEmpty()) << "the others have time to go on";
+}
+
+TEST_F(ElasticStepTimeoutTest, AMemberThatIsReadyWaitsForTheOneThatIsNot) {
+  roster_.Fail(2, Killed(), now_);
+  roster_.RecordReady(1, Ready(1, 5), now_);
+  EXPECT_THAT(Asked(Pass(seconds(30))), ElementsAre(3));
+}
+
+TEST_F(ElasticStepTimeoutTest, WhileThereAreTooFewAnotherLimitHolds) {
+  roster_.Fail(2, Killed(), now_);
+  roster_.Fail(3, Killed(), now_);
+  EXPECT_THAT(Asked(Pass(seconds(20))), IsEmpty());
+  EXPECT_THAT(Asked(Pass(seconds(35))), IsEmpty());
+  EXPECT_FALSE(roster_.failure().has_value());
 }
 
 TEST_F(ElasticRosterTest, NodesThatGetNowhereAreAFailure) {

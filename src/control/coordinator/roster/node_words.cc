@@ -95,6 +95,25 @@ std::string NoGroupAtStop(const std::string& reason) {
   return "the cluster is stopping: " + reason;
 }
 
+FailureReport NoSteps(const NodeInfo& node, std::optional<double> step, milliseconds standing,
+                      bool held_up, std::string stacks) {
+  const std::string last = step.has_value() ? fmt::format("Its last step was {:.0f}. ", *step) : "";
+  const std::string why = held_up ? " It waits for other nodes, and so do they." : "";
+  const std::string look =
+      stacks.empty() ? " It did not say where it stands: `tfos stack` shows that while it runs"
+                     : "";
+  FailureReport report = Saying(
+      "make a step",
+      fmt::format("{} has made no step and read no row for {}, and did not wait for rows "
+                  "(spark.tfos.node.stepTimeout). {}It was {}{}.{} If it may take longer to "
+                  "evaluate, to save or to export, raise the setting (0: no limit).{}",
+                  NodeName(node), SecondsForPeople(standing), last, NodeStateName(node.state),
+                  node.detail.empty() ? "" : fmt::format(" ({})", node.detail), why, look));
+  report.traceback = std::move(stacks);
+  report.lost = true;
+  return report;
+}
+
 FailureReport Saying(std::string step, std::string message) {
   FailureReport report;
   report.step = std::move(step);

@@ -2,6 +2,7 @@
 #define TFOS_CONTROL_COORDINATOR_ROSTER_NODE_WORDS_H_
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,11 @@ FailureReport TooManyEpochs(const StepReport& report);
 /// Why a node gets no group once all are stopped for `reason`.
 std::string NoGroupAtStop(const std::string& reason);
 std::string LateStart(const NodeInfo& node, std::chrono::milliseconds start_timeout);
+
+/// The failure of a node that makes no steps any more: `lost`, as one that does not answer.
+/// `held_up`: it waits for other nodes, and so do all of them.
+FailureReport NoSteps(const NodeInfo& node, std::optional<double> step,
+                      std::chrono::milliseconds standing, bool held_up, std::string stacks);
 
 FailureReport Saying(std::string step, std::string message);
 Failure FailureOf(const NodeInfo& node, FailureReport report);

@@ -17,6 +17,8 @@ using std::chrono::milliseconds;
 
 // How long a node that is stopped because of a failure may take to end by itself.
 constexpr milliseconds kGraceAfterFailure{5000};
+// For a node that makes no steps to say where it stands.
+constexpr std::chrono::seconds kPatienceWithStacks{15};
 
 milliseconds Elapsed(Clock::TimePoint from, Clock::TimePoint to) {
   return std::chrono::duration_cast<milliseconds>(to - from);
@@ -71,6 +73,7 @@ Result<Effects> Roster::Register(const control::Register& message, TimePoint now
   node->info.feed.reset();
   node->metrics.Clear();
   node->steps = StepWatch();
+  node->stacks_asked_at.reset();
   node->told_to_stop = node->feed_terminated = false;
   node->turned_away_at.reset();
   node->came_late = late;
@@ -146,6 +149,7 @@ Effects Roster::RecordHeartbeat(int node_id, const Heartbeat& heartbeat, TimePoi
     node->heard = now;
     node->metrics.Merge(heartbeat.metrics);
     node->steps.Take(node->metrics.values(), HasReasonForNoStep(*node), now);
+    if (!IsToMakeSteps(*node)) node->steps.Excuse(now);
     std::optional<MetricValue> stuck;
     if (const auto time = node->steps.without_step(); time.count() > 0) {
       stuck = std::int64_t{time.count()};
@@ -165,6 +169,72 @@ bool Roster::HasReasonForNoStep(const Node& node) {
   // What has all its rows may have trained with them, and export its model.
   const std::optional<double> done = NumberOf(metrics, KnownName("progress"));
   return done.has_value() ? *done >= 1 : state == NodeState::kDraining;
+}
+
+bool Roster::IsToMakeSteps(const Node& node) const {
+  const NodeState state = node.info.state;
+  const bool runs = state == NodeState::kRunning || state == NodeState::kDraining;
+  if (!runs || node.service || node.told_to_stop || IsNewcomer(node)) return false;
+  // There is another limit for that.
+  return SecondsSilent(node.info, node.metrics.values()) <= 0;
+}
+
+bool Roster::IsHeldUp(const Node& node) const {
+  // A program that has returned may stay for the others.
+  return node.feed_terminated || generations_.IsReady(node.info.node_id) ||
+         WaitsForOthers(node.metrics.values());
+}
+
+Roster::Node* Roster::FindStuck() {
+  Node* stuck = nullptr;
+  Node* held_up = nullptr;
+  bool all_stand = !generations_.gathering();
+  const auto stands_longer = [](const Node& node, const Node* other) {
+    return other == nullptr || node.steps.standing() > other->steps.standing();
+  };
+  for (Node& node : nodes_) {
+    const bool takes_part = node.connected && !node.service && !IsFinal(node.info.state);
+    if (!takes_part || node.told_to_stop || IsNewcomer(node)) continue;
+    if (node.steps.standing() < options_.step_timeout) {
+      all_stand = false;
+      node.stacks_asked_at.reset();
+      continue;
+    }
+    Node*& longest = IsHeldUp(node) ? held_up : stuck;
+    if (stands_longer(node, longest)) longest = &node;
+  }
+  // Those that wait may do so for one that waits for rows.
+  return stuck == nullptr && all_stand ? held_up : stuck;
+}
+
+void Roster::LookAtSteps(TimePoint now, Effects& effects) {
+  if (options_.step_timeout == milliseconds(0) || !formed_at_.has_value()) return;
+  // Then there are other limits.
+  if (!stop_reason_.empty() || feed_ended_at_once_) return;
+  if (below_since_ || std::ranges::any_of(nodes_, [](const Node& n) { return bool(n.loss); })) {
+    ExcuseSteps(now);
+    return;
+  }
+  Node* node = FindStuck();
+  if (node == nullptr) return;
+  if (!node->stacks_asked_at) {
+    node->stacks_asked_at = now;
+    node->stacks.reset();
+    effects.push_back(AskStacks{node->info.node_id});
+  }
+  if (!node->stacks && now - *node->stacks_asked_at < kPatienceWithStacks) return;
+  FailureReport report =
+      NoSteps(node->info, node->steps.step(), Elapsed(now - node->steps.standing(), now),
+              IsHeldUp(*node), node->stacks.value_or(""));
+  EndStuck(*node, std::move(report), MayLose(*node), now, effects);
+}
+
+void Roster::ExcuseSteps(TimePoint now) {
+  for (Node& node : nodes_) node.steps.Excuse(now);
+}
+
+void Roster::TakeStacks(int node_id, std::string stacks) {
+  if (Node* node = Find(node_id); node != nullptr) node->stacks = std::move(stacks);
 }
 
 Effects Roster::RecordSteps(int node_id, const StepReport& report, TimePoint now) {
@@ -312,6 +382,7 @@ Effects Roster::Tick(TimePoint now) {
     if (now - std::max(*formed_at_, node.since) < options_.start_timeout) continue;
     FailToStart(node, now, effects);
   }
+  LookAtSteps(now, effects);
   LookAtReturning(now, effects);
   if (MayFormWithFewer(now)) Publish(now, effects);
   if (is_elastic()) {
@@ -323,16 +394,23 @@ Effects Roster::Tick(TimePoint now) {
 }
 
 void Roster::FailToStart(Node& node, TimePoint now, Effects& effects) {
-  const std::string message = LateStart(node.info, options_.start_timeout);
-  if (IsNewcomer(node) && MayLose(node)) {
+  EndStuck(node, Saying("start the node", LateStart(node.info, options_.start_timeout)),
+           IsNewcomer(node) && MayLose(node), now, effects);
+}
+
+void Roster::EndStuck(Node& node, FailureReport report, bool bearable, TimePoint now,
+                      Effects& effects) {
+  const std::string message = report.message;
+  Failure failure = FailureOf(node.info, std::move(report));
+  if (bearable) {
     effects.push_back(TellAgent{node.info.node_id, Stop{message, kGraceAfterFailure}});
     Become(node, NodeState::kLost, message, now, effects);
     BlameHost(node, now);
-    GoOnWithout(node, FailureOf(node.info, Saying("start the node", message)), now, effects);
+    GoOnWithout(node, std::move(failure), now, effects);
     return;
   }
   Become(node, NodeState::kFailed, message, now, effects);
-  Spread(FailureOf(node.info, Saying("start the node", message)), message, now, effects);
+  Spread(std::move(failure), message, now, effects);
 }
 
 void Roster::Spread(Failure failure, const std::string& reason, TimePoint now, Effects& effects) {

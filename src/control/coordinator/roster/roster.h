@@ -47,7 +47,12 @@ struct Disconnect {
   int node_id = 0;
 };
 
-using Effect = std::variant<TellDriver, TellAgent, PublishStart, Disconnect>;
+/// Ask a node where its threads are, for `Roster::TakeStacks`.
+struct AskStacks {
+  int node_id = 0;
+};
+
+using Effect = std::variant<TellDriver, TellAgent, PublishStart, Disconnect, AskStacks>;
 using Effects = std::vector<Effect>;
 
 struct RosterOptions {
@@ -58,6 +63,9 @@ struct RosterOptions {
   std::chrono::milliseconds registration_timeout{600'000};
   std::chrono::milliseconds start_timeout{600'000};  // from formed to `running`, of each node
   std::chrono::milliseconds heartbeat_timeout{10'000};
+  /// How long a node that makes steps may make none and read no row, while it does not wait for
+  /// rows. Zero: for ever.
+  std::chrono::milliseconds step_timeout{0};
   /// Nodes that may be lost once the cluster has formed without ending it: any that are fed but the
   /// chief, which is the first of them.
   int max_lost_nodes = 0;
@@ -112,6 +120,8 @@ class Roster {
   Effects Fail(int node_id, const FailureReport& report, TimePoint now);
   Effects Finish(int node_id, TimePoint now);
   Effects ConnectionLost(int node_id, TimePoint now);
+  /// Where its threads are, for people, as an `AskStacks` has asked.
+  void TakeStacks(int node_id, std::string stacks);
 
   // What the driver says.
 
@@ -125,7 +135,8 @@ class Roster {
   Effects StopAll(const Stop& stop, TimePoint now);
   Effects FailFromDriver(const DriverFailure& failure, TimePoint now);
 
-  /// Looks at the deadlines: of registration, of each node's start, and of each one's heartbeat.
+  /// Looks at the deadlines: of registration, of each node's start, and of each one's heartbeat
+  /// and steps.
   Effects Tick(TimePoint now);
 
   /// Every node is done, failed, lost or stopped, and its agent has left.
@@ -165,6 +176,9 @@ class Roster {
     TimePoint heard;  // the last sign of life
     LatestMetrics metrics;
     StepWatch steps;
+    /// Since when it is asked for its stacks, as it makes no steps, and what it answered.
+    std::optional<TimePoint> stacks_asked_at;
+    std::optional<std::string> stacks;
     int losses = 0;
     bool came_late = false;       // the cluster had formed before
     std::optional<Failure> loss;  // of one that is to come again, and has not
@@ -176,6 +190,16 @@ class Roster {
   Node* Find(int node_id);
   /// Whether it is known why the node makes no steps.
   static bool HasReasonForNoStep(const Node& node);
+  /// Whether the limit for the time without a step holds for it.
+  bool IsToMakeSteps(const Node& node) const;
+  /// Whether it makes no steps as it mostly waits for other nodes.
+  bool IsHeldUp(const Node& node) const;
+  /// The node to blame for that nodes have made no steps for too long. nullptr: there is none.
+  Node* FindStuck();
+  /// Ends a node that has made no steps for too long.
+  void LookAtSteps(TimePoint now, Effects& effects);
+  /// Whatever kept the nodes from making steps is over.
+  void ExcuseSteps(TimePoint now);
   /// `command` for each node that takes rows.
   Effects TellFed(const AgentCommand& command) const;
   NodeInfo Info(const Node& node, TimePoint now) const;
@@ -206,6 +230,8 @@ class Roster {
   void Publish(TimePoint now, Effects& effects);
   /// The failure of a node that doesn't get to call its program.
   void FailToStart(Node& node, TimePoint now, Effects& effects);
+  /// Ends a node that hangs. `bearable`: the others do without it.
+  void EndStuck(Node& node, FailureReport report, bool bearable, TimePoint now, Effects& effects);
   /// The first failure: tells the driver, and stops all nodes because of `reason`.
   void Spread(Failure failure, const std::string& reason, TimePoint now, Effects& effects);
   /// The nodes that take rows.

@@ -1,9 +1,12 @@
 // What makes a cluster fail, what it bears, and whom a failure blames.
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <ostream>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "base/format.h"
 #include "control/coordinator/roster/offices/step_ticket_office.h"
@@ -62,6 +65,150 @@ TEST_F(RosterTest, ANodeThatDoesNotGetToItsProgramFailsAtTheDeadline) {
                         "'importing the program'"));
   beat();
   EXPECT_THAT(roster_.Tick(clock_.Now()), IsEmpty());
+}
+
+/// ps:0 makes no steps; worker:0 and worker:1 may stand for 60 s.
+class StepTimeoutTest : public RosterTest {
+ protected:
+  explicit StepTimeoutTest(int max_lost_nodes = 0) {
+    RosterOptions options = Options();
+    options.step_timeout = seconds(60);
+    options.max_lost_nodes = max_lost_nodes;
+    roster_ = Roster(options, clock_.Now());
+    RunAll();
+    for (int i = 0; i < 2; ++i) {
+      for (Metrics& of_node : metrics_) MakeStep(of_node);
+      EXPECT_THAT(Pass(seconds(1)), IsEmpty());
+    }
+  }
+
+  static void MakeStep(Metrics& of_node) {
+    of_node["step"] = NumberOf(of_node, "step").value_or(0) + 1;
+  }
+
+  /// Time in which agents send heartbeats, and what follows.
+  std::vector<std::string> Pass(seconds time) {
+    clock_.Advance(time);
+    roster_.RecordHeartbeat(0, {}, clock_.Now());
+    for (int i = 0; i < 2; ++i) {
+      roster_.RecordHeartbeat(i + 1, {metrics_.at(static_cast<std::size_t>(i))}, clock_.Now());
+    }
+    return Words(roster_.Tick(clock_.Now()));
+  }
+
+  std::array<Metrics, 2> metrics_;  // of the two workers
+};
+
+class StepTimeoutWithALossTest : public StepTimeoutTest {
+ protected:
+  StepTimeoutWithALossTest() : StepTimeoutTest(1) {}
+};
+
+TEST_F(StepTimeoutTest, ANodeThatMakesNoStepsIsAskedWhereItStandsAndFails) {
+  roster_.SetState(2, State(kRunning, "evaluating"), clock_.Now());
+  MakeStep(metrics_[0]);
+  EXPECT_THAT(Pass(seconds(59)), IsEmpty());
+  MakeStep(metrics_[0]);
+  EXPECT_THAT(Pass(seconds(1)), ElementsAre("stacks of 2"));
+  EXPECT_THAT(Pass(seconds(1)), IsEmpty());
+  roster_.TakeStacks(2, "File \"train.py\", line 7");
+  EXPECT_THAT(Pass(seconds(1)), ElementsAre("driver node 2 failed", "driver failed", "agent 0 stop",
+                                            "driver node 0 draining", "agent 1 stop",
+                                            "driver node 1 draining", "agent 2 stop"));
+  const Failure& failure = *roster_.failure();
+  EXPECT_EQ(failure.node_id, 2);
+  EXPECT_EQ(failure.host, "h2");
+  EXPECT_TRUE(failure.report.lost);
+  EXPECT_EQ(failure.report.step, "make a step");
+  EXPECT_EQ(failure.report.traceback, "File \"train.py\", line 7");
+  EXPECT_EQ(failure.report.message,
+            "worker:1 (node 2 on h2) has made no step and read no row for 62 s, and did not wait "
+            "for rows (spark.tfos.node.stepTimeout). Its last step was 2. It was running "
+            "(evaluating). If it may take longer to evaluate, to save or to export, raise the "
+            "setting (0: no limit).");
+}
+
+TEST_F(StepTimeoutTest, ANodeThatDoesNotSayWhereItStandsFailsNevertheless) {
+  MakeStep(metrics_[1]);
+  EXPECT_THAT(Pass(seconds(59)), IsEmpty());
+  EXPECT_THAT(Pass(seconds(1)), ElementsAre("stacks of 1"));
+  MakeStep(metrics_[1]);
+  EXPECT_THAT(Pass(seconds(14)), IsEmpty());
+  EXPECT_THAT(Pass(seconds(1)), testing::Contains("driver node 1 failed"));
+  EXPECT_THAT(roster_.failure()->report.message, HasSubstr("`tfos stack`"));
+}
+
+TEST_F(StepTimeoutTest, ANodeThatGoesOnInTimeIsLeftAlone) {
+  MakeStep(metrics_[1]);
+  EXPECT_THAT(Pass(seconds(59)), IsEmpty());
+  EXPECT_THAT(Pass(seconds(1)), ElementsAre("stacks of 1"));
+  roster_.TakeStacks(1, "somewhere");
+  for (Metrics& of_node : metrics_) MakeStep(of_node);
+  EXPECT_THAT(Pass(seconds(1)), IsEmpty());
+  MakeStep(metrics_[1]);
+  EXPECT_THAT(Pass(seconds(60)), ElementsAre("stacks of 1")) << "it is asked again";
+}
+
+TEST_F(StepTimeoutTest, WhatHasItsRowsStandsToo) {
+  roster_.EndFeed({}, clock_.Now());
+  EXPECT_EQ(StateOf(1), kDraining);
+  for (Metrics& of_node : metrics_) of_node["progress"] = 1.0;
+  EXPECT_THAT(Pass(seconds(60)), testing::Contains(HasSubstr("stacks of")));
+}
+
+TEST_F(StepTimeoutTest, OfNodesThatWaitForOthersTheOneIsToBlameThatDoesNot) {
+  metrics_[0]["share_waiting_for_nodes"] = 0.9;
+  EXPECT_THAT(Pass(seconds(60)), ElementsAre("stacks of 2"));
+}
+
+TEST_F(StepTimeoutTest, WhoWaitsForOneThatWaitsForRowsDoesNotStand) {
+  metrics_[0]["share_waiting_for_nodes"] = 0.9;
+  for (double waited = 60; waited <= 600; waited += 60) {
+    metrics_[1]["feed_node_wait_seconds"] = waited;
+    EXPECT_THAT(Pass(seconds(60)), IsEmpty());
+  }
+}
+
+TEST_F(StepTimeoutTest, WhoWaitsForAFrozenOneDoesNotStand) {
+  metrics_[0]["share_waiting_for_nodes"] = 0.9;
+  metrics_[1]["seconds_without_answer"] = 5;
+  for (int i = 0; i < 10; ++i) EXPECT_THAT(Pass(seconds(60)), IsEmpty());
+}
+
+TEST_F(StepTimeoutTest, NodesThatAllWaitForEachOtherStand) {
+  for (Metrics& of_node : metrics_) of_node["share_waiting_for_nodes"] = 0.9;
+  EXPECT_THAT(Pass(seconds(60)), ElementsAre("stacks of 1"));
+  roster_.TakeStacks(1, "somewhere");
+  Pass(seconds(1));
+  EXPECT_THAT(roster_.failure()->report.message,
+              HasSubstr("waits for other nodes, and so do they"));
+}
+
+TEST_F(StepTimeoutTest, WhatStopsHasAnotherLimit) {
+  roster_.EndFeed({.at_once = true}, clock_.Now());
+  for (int i = 0; i < 10; ++i) EXPECT_THAT(Pass(seconds(60)), IsEmpty());
+}
+
+TEST_F(StepTimeoutWithALossTest, OneThatMayBeLostIsStoppedAndTheOthersHaveTimeToGoOn) {
+  EXPECT_THAT(Pass(seconds(59)), IsEmpty());
+  MakeStep(metrics_[0]);
+  EXPECT_THAT(Pass(seconds(1)), ElementsAre("stacks of 2"));
+  EXPECT_THAT(Pass(seconds(15)), ElementsAre("agent 2 stop", "driver node 2 lost"));
+  EXPECT_THAT(roster_.Nodes(clock_.Now())[2].detail, HasSubstr("has made no step"));
+  EXPECT_FALSE(roster_.failure().has_value());
+  EXPECT_THAT(Pass(seconds(59)), IsEmpty());
+}
+
+TEST_F(RosterTest, WithoutALimitANodeMayStandForEver) {
+  RunAll();
+  for (int step = 1; step <= 2; ++step) {
+    roster_.RecordHeartbeat(1, {{{"step", std::int64_t{step}}}}, clock_.Now());
+  }
+  for (int i = 0; i < 1000; ++i) {
+    clock_.Advance(seconds(9));
+    for (int node = 0; node < 3; ++node) roster_.RecordHeartbeat(node, {}, clock_.Now());
+    EXPECT_THAT(roster_.Tick(clock_.Now()), IsEmpty());
+  }
 }
 
 TEST_F(RosterTest, ANodeThatIsStoppedNeedNotStartInTime) {

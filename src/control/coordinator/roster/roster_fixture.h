@@ -52,6 +52,8 @@ inline std::vector<std::string> Words(const Effects& effects) {
           command->command);
     } else if (const auto* lost = std::get_if<Disconnect>(&effect)) {
       words.push_back("disconnect " + std::to_string(lost->node_id));
+    } else if (const auto* ask = std::get_if<AskStacks>(&effect)) {
+      words.push_back("stacks of " + std::to_string(ask->node_id));
     } else {
       words.push_back("publish");
     }

@@ -243,6 +243,7 @@ void Roster::StopLate(Node& node, const std::string& reason, TimePoint now, Effe
 }
 
 void Roster::GoOnWithout(const Node& node, Failure failure, TimePoint now, Effects& effects) {
+  ExcuseSteps(now);
   Grant(step_tickets_.MembersChanged(Fed()), effects);
   if (Returns(node)) {
     Node& lost = *Find(node.info.node_id);

@@ -61,11 +61,11 @@ double SecondsOf(const NodeInfo& node, const Metrics& metrics, const char* name)
   return std::max(0.0, NumberOf(metrics, name).value_or(0));
 }
 
+}  // namespace
+
 bool WaitsForOthers(const Metrics& metrics) {
   return NumberOf(metrics, KnownName("share_waiting_for_nodes")).value_or(0) >= kMostly;
 }
-
-}  // namespace
 
 double SecondsSilent(const NodeInfo& node, const Metrics& metrics) {
   return SecondsOf(node, metrics, KnownName("seconds_without_answer"));

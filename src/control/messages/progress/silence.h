@@ -26,6 +26,9 @@ double SecondsSilent(const NodeInfo& node, const Metrics& metrics);
 /// as long as that is usual (StepWatch), and once the node has ended.
 double SecondsWithoutStep(const NodeInfo& node, const Metrics& metrics);
 
+/// Whether a node spends most of its time waiting for other nodes.
+bool WaitsForOthers(const Metrics& metrics);
+
 /// What the node does: its own word, or that it waits for the first of its rows or has not asked
 /// for any, which may take long and of which the program itself says nothing.
 std::string DoingOf(const NodeInfo& node, const Metrics& metrics);

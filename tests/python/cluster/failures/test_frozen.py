@@ -188,6 +188,37 @@ def test_a_stopped_agent_is_told_apart(spark, cluster):
     assert re.search(rf"\(pid {agent.pid}\)", str(failed.value))
 
 
+@pytest.mark.failure("node hangs", "training")
+def test_a_node_that_makes_no_steps_is_named_with_its_stacks(cluster):
+    hangs = (
+        r"worker:1 \(node 1, executor \d+ on [^)]+\) failed to make a step: worker:1 .* has made no "
+        r"step and read no row for .*spark\.tfos\.node\.stepTimeout\)\. Its last step was 3\."
+    )
+    with pytest.raises(NodeFailedError, match=hangs) as failed:
+        with cluster(
+            programs.hang_after_some_steps, input_mode="tensorflow", node_step_timeout="3s"
+        ) as run:
+            run.wait()
+    assert "wait_for_what_never_comes" in str(failed.value)
+    assert failed.value.failure["lost"]
+
+
+@pytest.mark.long
+@pytest.mark.failure("node hangs", "training")
+def test_the_others_go_on_without_a_node_that_makes_no_steps(cluster, tmp_path):
+    with cluster(
+        programs.hang_after_some_steps,
+        nodes=(1, 2),
+        late_nodes=False,
+        input_mode="tensorflow",
+        node_step_timeout="3s",
+    ) as run:
+        wait_for(lambda: run.status()[1].state == "lost", "the loss")
+        (tmp_path / "may-end").touch()
+        run.wait()
+    assert [node.state for node in run.status()] == ["done", "lost"]
+
+
 @pytest.mark.parametrize(
     ("program", "input_mode"),
     [

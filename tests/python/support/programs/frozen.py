@@ -4,6 +4,7 @@ import ctypes
 import os
 import pathlib
 import signal
+import threading
 import time
 
 BATCH = 50
@@ -100,6 +101,21 @@ def run_for_ever(ctx):
     pathlib.Path(ctx.args["dir"], "runs").touch()
     while True:
         time.sleep(0.1)
+
+
+def hang_after_some_steps(ctx):
+    """The victim, whose process answers all the time. Others go on until the test has seen that."""
+    for step in range(1, 1_000_000):
+        ctx.report(step=step)
+        if ctx.node_id == ctx.args["victim"] and step == 3:
+            wait_for_what_never_comes()
+        if pathlib.Path(ctx.args["dir"], "may-end").exists():
+            return
+        time.sleep(0.05)
+
+
+def wait_for_what_never_comes():
+    threading.Event().wait()
 
 
 def stay_after_the_feed(ctx):

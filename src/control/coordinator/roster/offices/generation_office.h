@@ -52,6 +52,8 @@ class GenerationOffice {
 
   int generation() const { return generation_; }
   bool gathering() const { return gathering_; }
+  /// Whether it waits for other members while they gather.
+  bool IsReady(int node_id) const { return gathering_ && ready_.contains(node_id); }
   /// Whether the node is or was in a generation, and was not lost since then.
   bool IsMember(int node_id) const { return members_.contains(node_id); }
   /// Whether it waits to come in.

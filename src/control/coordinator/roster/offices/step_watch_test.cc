@@ -17,7 +17,8 @@ class StepWatchTest : public ::testing::Test {
   /// Reports `step`, as a heartbeat after `later` has it.
   std::int64_t Report(std::int64_t step, milliseconds later = seconds(1), bool explained = false) {
     clock_.Advance(later);
-    watch_.Take({{"step", step}, {"feed_node_wait_seconds", waited_}}, explained, clock_.Now());
+    watch_.Take({{"step", step}, {"feed_node_wait_seconds", waited_}, {"rows", rows_}}, explained,
+                clock_.Now());
     return watch_.without_step().count();
   }
   /// The same for `times` heartbeats, one a second.
@@ -29,6 +30,7 @@ class StepWatchTest : public ::testing::Test {
   ManualClock clock_;
   StepWatch watch_;
   double waited_ = 0;
+  std::int64_t rows_ = 0;
 };
 
 TEST_F(StepWatchTest, ANodeThatMadeStepsHasStoppedAfterHalfAMinute) {
@@ -76,6 +78,56 @@ TEST_F(StepWatchTest, WhatIsExplainedIsNoStopAndBeginsAnew) {
   EXPECT_EQ(Stand(100, 5, true), 0);
   EXPECT_EQ(Stand(29, 5), 0);
   EXPECT_EQ(Stand(1, 5), 30);
+}
+
+TEST_F(StepWatchTest, ItStandsFromItsLatestStepOnWhateverItDoes) {
+  Report(1);
+  EXPECT_EQ(watch_.standing(), seconds(0));
+  Stand(10, 1, true);
+  EXPECT_EQ(watch_.standing(), seconds(10));
+  EXPECT_EQ(Stand(10, 1), 0) << "people are not told yet";
+  EXPECT_EQ(watch_.standing(), seconds(20));
+  Report(2);
+  EXPECT_EQ(watch_.standing(), seconds(0));
+}
+
+TEST_F(StepWatchTest, BeforeItsFirstStepItDoesNotStand) {
+  Stand(100, 0);
+  EXPECT_EQ(watch_.standing(), seconds(0));
+  watch_ = StepWatch();
+  Stand(100, 500, true);
+  Stand(3, 500);
+  EXPECT_EQ(watch_.standing(), seconds(0)) << "it joins, and said from which step it goes on";
+  Report(501);
+  Stand(3, 501);
+  EXPECT_EQ(watch_.standing(), seconds(3));
+}
+
+TEST_F(StepWatchTest, WhatItWaitsForRowsIsNotStanding) {
+  Report(1);
+  Report(2);
+  waited_ += 60;
+  Report(2, seconds(60));
+  EXPECT_EQ(watch_.standing(), seconds(0));
+  Stand(5, 2);
+  EXPECT_EQ(watch_.standing(), seconds(5)) << "at once, and not as long as it had waited";
+  ++rows_;
+  Report(2);
+  EXPECT_EQ(watch_.standing(), seconds(0)) << "it reads rows, in an evaluation for one";
+  Stand(5, 2);
+  EXPECT_EQ(watch_.standing(), seconds(5));
+}
+
+TEST_F(StepWatchTest, WhatIsExcusedIsNotStanding) {
+  Report(1);
+  Report(2);
+  waited_ += 2;
+  Stand(10, 2);
+  EXPECT_EQ(watch_.standing(), seconds(8));
+  watch_.Excuse(clock_.Now());
+  EXPECT_EQ(watch_.standing(), seconds(0));
+  Stand(4, 2);
+  EXPECT_EQ(watch_.standing(), seconds(4));
 }
 
 TEST_F(StepWatchTest, AProgramThatCountsAnewGoesOn) {
