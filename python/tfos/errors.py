@@ -43,8 +43,9 @@ class ClusterTimeoutError(TfosError, TimeoutError):
 
 
 class ClusterStoppedError(TfosError):
-    """Somebody has ended the cluster with ``tfos stop``; the message says who. Programs
-    that Spark fed have ended after the step at hand, so what they save at their end is there."""
+    """Somebody has ended the cluster with ``tfos stop``, or the driver program with
+    ``cluster.stop()``; the message says who. Programs that Spark fed have ended after the step at
+    hand, so what they save at their end is there."""
 
 
 class NodeFailedError(TfosError):

@@ -44,6 +44,8 @@ from tfos.spark.jobs import SparkJobs
 
 #: For TensorBoard to import what it needs on a busy host.
 _TENSORBOARD_SECONDS = 300.0
+#: As for `tfos stop --timeout`.
+_MOST_STOP_SECONDS = 24 * 3600.0
 
 logger = logging.getLogger(__name__)
 
@@ -53,10 +55,11 @@ class Cluster:
 
     Owner and lifetime: the driver program, which ends it with ``shutdown`` or by leaving a
     ``with`` block; when the driver dies, everything of the cluster ends with it.
-    Threads: ``train`` and ``inference`` may be called from several; ``shutdown`` from one.
+    Threads: ``train`` and ``inference`` may be called from several; ``shutdown`` from one; ``stop``
+    from any, and from signal handlers.
     Errors: the first failure of any node is raised from wherever the driver waits, as
     :class:`tfos.errors.NodeFailedError` with the remote traceback; all nodes are stopped by then.
-    So is :class:`tfos.errors.ClusterStoppedError`, once somebody has run ``tfos stop``.
+    So is :class:`tfos.errors.ClusterStoppedError`, after ``tfos stop`` or ``stop``.
     """
 
     def __init__(self, sc: Any, plan: ClusterPlan, progress: Progress, tracked: TrackedRun | None):
@@ -325,6 +328,24 @@ class Cluster:
             self._ending.await_programs(grace, limit)
 
         self._closing.shut_down(wait)
+
+    def stop(self, timeout: float = 60.0) -> None:
+        """Asks for the cluster's end, as ``tfos stop`` does, and returns at once. Programs that
+        Spark feeds end after the step at hand; the ledger counts what is left as left unread.
+        Those of input mode ``tensorflow`` get SIGTERM. Any thread may call it, and a signal handler
+        (docs/operate.md). A cluster that has failed, ended or was asked before goes on with that.
+
+        Args:
+            timeout: seconds in which programs that Spark feeds may save what they want, and
+                return. The others, and those that have not returned, get SIGTERM.
+
+        ``train``, ``wait``, ``shutdown`` or the end of the ``with`` block raise
+        :class:`tfos.errors.ClusterStoppedError` once all nodes have ended.
+        """
+        limit = seconds("timeout", timeout)
+        if limit > _MOST_STOP_SECONDS:
+            raise BadInputError(f"timeout={timeout!r}: at most {_MOST_STOP_SECONDS:g} seconds")
+        self._coordinator.ask_to_stop(limit)
 
     def status(self) -> list[NodeStatus]:
         """Every node with its state and latest metrics, in the order of their numbers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import json
 import logging
 import re
@@ -27,6 +28,8 @@ FINAL_STATES = frozenset({"done", "failed", "lost", "stopped"})
 _EXPLAIN_SECONDS = 10.0
 #: The cluster that somebody stops has ended by then, or its driver hears of it elsewhere.
 _STOP_SECONDS = 120.0
+#: Is said to stop the cluster where ``Cluster.stop`` does.
+_PROGRAM = "the driver program"
 
 
 def _without_doing(progress: dict[str, Any]) -> dict[str, Any]:
@@ -38,6 +41,10 @@ def _without_doing(progress: dict[str, Any]) -> dict[str, Any]:
     part = rf"(^|, ){re.escape(doing)}(?=, |$)"
     text = re.sub(part, "", progress.get("text") or "", count=1).removeprefix(", ")
     return progress | {"nodes": "", "text": text}
+
+
+def _how_to_stop(by: str) -> str:
+    return "cluster.stop()" if by == _PROGRAM else "tfos stop"
 
 
 def node_name(node: Mapping[str, Any]) -> str:
@@ -79,8 +86,8 @@ class Coordinator:
     driver dies instead, the process stops every node and exits.
     Threads: one reader thread updates the state; all methods may be called from any thread.
     Errors: after the first failure of the cluster, ``wait`` raises it as
-    :class:`tfos.errors.NodeFailedError`, and once somebody has stopped it with ``tfos stop``
-    :class:`tfos.errors.ClusterStoppedError`.
+    :class:`tfos.errors.NodeFailedError`, and once somebody has stopped it with ``tfos stop`` or
+    ``Cluster.stop`` :class:`tfos.errors.ClusterStoppedError`.
     """
 
     def __init__(
@@ -213,6 +220,13 @@ class Coordinator:
         """Makes a failure that the driver saw the cluster's failure."""
         self.send("fail", node=-1, step=step, message=message, traceback=traceback)
 
+    def ask_to_stop(self, timeout: float) -> None:
+        """Asks for the cluster's end, as ``tfos stop`` does, and returns at once; ``timeout``: as
+        for ``on_stop``. A signal handler may call it, which may have interrupted a holder of any
+        lock, ``send``'s and those of :class:`threading.Thread` too. So it waits for none."""
+        fields = {"by": _PROGRAM, "timeout_ms": round(timeout * 1000)}
+        _thread.start_new_thread(self.send, ("stop_asked",), fields)
+
     def wait(
         self,
         condition: Callable[[], bool],
@@ -253,7 +267,7 @@ class Coordinator:
 
     @property
     def was_stopped(self) -> bool:
-        """Whether somebody has stopped the cluster with ``tfos stop``."""
+        """Whether somebody has stopped the cluster."""
         with self._changed:
             return bool(self._stopped)
 
@@ -359,7 +373,7 @@ class Coordinator:
     def _stop(self, by: str, timeout: float) -> None:
         """Body of the thread that stops the cluster. However that goes, all waits raise it then,
         unless the cluster has failed before."""
-        message = f"{by} has stopped the cluster with `tfos stop`"
+        message = f"{by} has stopped the cluster with `{_how_to_stop(by)}`"
         try:
             self._on_stop(message, timeout)
         finally:
@@ -434,7 +448,8 @@ class Coordinator:
             case "finished":
                 self._finished = True
             case "stop_asked":
-                logger.warning("%s asks for the cluster's end with `tfos stop`", event["by"])
+                by = event["by"]
+                logger.warning("%s asks for the cluster's end with `%s`", by, _how_to_stop(by))
             case "fatal":
                 self._failure = self._failure or {
                     "node_id": -1,

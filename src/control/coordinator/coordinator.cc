@@ -248,6 +248,10 @@ class Coordinator final : public ControlService {
               LogWarning("ignoring a second 'start'");
               return Effects();
             },
+            [&](const StopAsked& asked) {
+              if (!roster_->failure().has_value() && !roster_->finished()) Announce(asked);
+              return Effects();
+            },
             // The record has them.
             [&](const Activity&) { return Effects(); },
             [&](const Exit&) { return Effects(); },

@@ -205,6 +205,19 @@ TEST_F(OperationsTest, TheDriverHearsWhoAsksForTheEnd) {
   EXPECT_THAT(Post("/v1/stop?by=alice"), HasSubstr("the cluster has failed"));
 }
 
+TEST_F(OperationsTest, TheDriverMayAskForTheEndItself) {
+  Start();
+  const json asked = {{"type", "stop_asked"}, {"by", "the driver program"}, {"timeout_ms", 1500}};
+  Tell(asked);
+  EXPECT_EQ(WaitFor("stop_asked"), asked);
+  EXPECT_THAT(Get("/v1/status"), HasSubstr(R"("stopped_by":"the driver program")"));
+  Tell({{"type", "fail"}, {"node", -1}, {"step", "s"}, {"message", "m"}, {"traceback", ""}});
+  ASSERT_FALSE(WaitFor("failed").is_null());
+  Tell(asked);
+  Tell({{"type", "exit"}});
+  EXPECT_TRUE(WaitFor("stop_asked").is_null()) << "it ends already";
+}
+
 TEST_F(OperationsTest, TheEndOfAnEndedNodesOutputIsKept) {
   Start();
   RawClient ps = Agent(0);

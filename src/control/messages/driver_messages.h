@@ -117,9 +117,17 @@ struct Exit {
 /// heartbeats.
 Status CheckHeartbeats(std::chrono::milliseconds interval, std::chrono::milliseconds timeout);
 
+/// Somebody wants the cluster to end, and the driver is to see to it. The driver's own program says
+/// so to the coordinator, too, which answers with the same.
+struct StopAsked {
+  static constexpr std::string_view kType = "stop_asked";
+  std::string by;                        ///< For people: "alice@host-a".
+  std::chrono::milliseconds timeout{0};  ///< For the programs to return by themselves.
+};
+
 using DriverMessage =
     std::variant<StartCluster, EndEpoch, AbandonEpoch, EndJob, AskDrained, BeginEpoch, EndFeed,
-                 NodeLeaving, Stop, DriverFailure, Activity, Exit, UnknownMessage>;
+                 NodeLeaving, Stop, DriverFailure, Activity, StopAsked, Exit, UnknownMessage>;
 
 // From the coordinator to the driver.
 
@@ -189,13 +197,6 @@ struct TurnedAway {
 
 struct Finished {
   static constexpr std::string_view kType = "finished";
-};
-
-/// Somebody wants the cluster to end, and the driver is to see to it.
-struct StopAsked {
-  static constexpr std::string_view kType = "stop_asked";
-  std::string by;                        ///< For people: "alice@host-a".
-  std::chrono::milliseconds timeout{0};  ///< For the programs to return by themselves.
 };
 
 using CoordinatorEvent =

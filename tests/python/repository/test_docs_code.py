@@ -26,6 +26,7 @@ from tfos.base import executable
 #: Pages whose programs have tests of their own.
 TESTED_ELSEWHERE = {
     "docs/connect.md": "cluster/test_connect.py",
+    "docs/operate.md": "cli/operate/test_stop_kinds.py",
     "docs/tfrecords.md": "records/spark/test_jar_source.py",
     "docs/tutorial/standalone.md": "walkthroughs/test_tutorials.py",
 }

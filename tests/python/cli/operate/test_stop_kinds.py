@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import getpass
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import tfos
-from support.operating import stop_when
+from support import pages
+from support.operating import start, stop_when, wait_for_files
+from support.places import ROOT, SCRIPTS
 from support.programs import operate
-from support.waiting import BOUND_SECONDS
-from tfos.errors import ClusterStoppedError
+from support.waiting import BOUND_SECONDS, wait_for
+from tfos.errors import BadInputError, ClusterStoppedError
 
 pytestmark = pytest.mark.timeout(3 * BOUND_SECONDS)
 
@@ -55,6 +63,73 @@ def test_nodes_in_step_end_after_what_was_granted(
         assert count["rows_read"] == BATCH * first["steps"]
         assert count["left"] > 0 and count["rows_dropped"] == 0
     assert ledger.complaint() is None
+
+
+@pytest.mark.parametrize("way", ["a thread", "a signal handler"])
+def test_the_driver_program_stops_it(spark_on, tmp_path, leftovers, capsys, way):
+    spark = spark_on(TWO_EXECUTORS)
+    args = {"dir": str(tmp_path), "kind": "batches"}
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(ClusterStoppedError, match=r"program .* with `cluster\.stop\(\)`"):
+            with tfos.run(spark, operate.read_batches_slowly, nodes=2, args=args) as cluster:
+                call = functools.partial(cluster.stop, timeout=BOUND_SECONDS)
+                if way == "a signal handler":
+                    signal.signal(signal.SIGTERM, lambda *_: cluster.stop(timeout=BOUND_SECONDS))
+                    call = functools.partial(os.kill, os.getpid(), signal.SIGTERM)
+                with ThreadPoolExecutor(1) as thread:
+                    thread.submit(lambda: (wait_for_files(tmp_path, "trains"), call()))
+                    cluster.train(rows_of(spark), epochs=10**6)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert {node.state for node in cluster.status()} == {"done"}
+    saved = [json.loads((tmp_path / f"saved-{n}").read_text()) for n in range(2)]
+    assert [each["steps"] for each in saved] == [4, 3], "they end after the step at hand"
+    ledger = cluster.ledger()
+    assert all(count["left"] > 0 for count in ledger.nodes.values())
+    assert ledger.complaint() is None
+    assert " stopped | " in "".join(capsys.readouterr())
+    cluster.stop()  # It has ended.
+
+
+def test_the_driver_program_stops_what_reads_its_data_itself(spark_on, tmp_path, leftovers):
+    spark = spark_on(TWO_EXECUTORS)
+    with pytest.raises(ClusterStoppedError):
+        with start(spark, operate.say_lines_and_wait, tmp_path) as cluster:
+            wait_for_files(tmp_path, "said")
+            with pytest.raises(BadInputError, match="at most 86400 seconds"):
+                cluster.stop(timeout=86401)
+            cluster.stop()
+            cluster.wait()
+    assert {node.state for node in cluster.status()} == {"stopped"}
+
+
+@pytest.mark.long
+@pytest.mark.spark  # The driver, a process of its own, starts it.
+@pytest.mark.parametrize("handles", [True, False], ids=["a handler", "no handler"])
+def test_a_scheduler_ends_the_driver(tmp_path, leftovers, handles):
+    """What the page says of SIGTERM, with the handler that it shows and without one."""
+    (block,) = [b for b in pages.blocks(ROOT / "docs/operate.md") if b.language == "python"]
+    (tmp_path / "code.py").write_text(block.code)
+    errors = tmp_path / "errors"
+    with open(errors, "w") as file:
+        driver = subprocess.Popen(
+            [sys.executable, SCRIPTS / "stopped_driver.py", tmp_path]
+            + [tmp_path / "code.py"] * handles,
+            stderr=file,
+        )
+    try:
+        # Spark starts first, and then the cluster.
+        wait_for(lambda: len(list(tmp_path.glob("trains-*"))) == 2, "nodes", 2 * BOUND_SECONDS)
+        driver.terminate()
+        code = driver.wait(BOUND_SECONDS)
+    finally:
+        driver.kill()
+        driver.wait()
+    saved = [(tmp_path / f"saved-{n}").exists() for n in range(2)]
+    assert (code, saved) == ((1, [True] * 2) if handles else (-signal.SIGTERM, [False] * 2))
+    stopped = "the driver program has stopped the cluster with `cluster.stop()`"
+    assert (stopped in errors.read_text()) == handles
 
 
 def test_before_the_first_rows(spark_on, tmp_path, leftovers, capsys):
