@@ -231,7 +231,9 @@ def _faults_of_rows(case: Case, cluster, states, given, results, injected: Nemes
     # What a lost node, or an earlier process of a node, has read is `gone`.
     done, gone = [], []
     for (node, pid), epochs in given.items():
-        stays = node not in lost and (processes[node] == 1 or states[node].pid == pid)
+        # Another one may have come in its place, and have ended before it had a program.
+        is_last = processes[node] == 1 and states[node].name not in ledger.lost
+        stays = node not in lost and (is_last or (processes[node] > 1 and states[node].pid == pid))
         (done if stays else gone).append(epochs)
     everything = set(range(case.rows))
     executor_died = any("executor" in one.failure.what for one in injected.done)

@@ -27,8 +27,9 @@ def stopped(process: psutil.Process):
 
 @contextlib.contextmanager
 def without_descriptors(process: psutil.Process):
-    """It can't open a file or a connection. What is open stays so."""
-    with _limited(process, resource.RLIMIT_NOFILE, 3):
+    """It can't open a file or a connection, or hardly any. What is open stays so. The limit is not
+    below the number of those, as ``poll`` refuses more descriptors than the limit."""
+    with _limited(process, resource.RLIMIT_NOFILE, process.num_fds()):
         yield
 
 

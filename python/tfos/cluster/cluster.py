@@ -386,9 +386,9 @@ class Cluster:
         return self._feed.ledger()
 
     def tensorboard_url(self) -> str | None:
-        """Where the coordinator shows TensorBoard, with a key that opens nothing but pages; None
-        when it was not asked for. A method, as it waits until TensorBoard listens: for five
-        minutes at most, then it is None, too, and the log of its node has the reason."""
+        """Where the coordinator shows TensorBoard, with the key of ``page_url``; None when it was
+        not asked for. A method, as it waits until TensorBoard listens: for five minutes at most,
+        then it is None, too, and the log of its node has the reason."""
 
         def started() -> bool:
             return any(node.get("tensorboard") for node in self._coordinator.nodes())
@@ -416,8 +416,9 @@ class Cluster:
 
     @property
     def page_url(self) -> str:
-        """The cluster's page for a browser, with a key that opens nothing but pages. The driver
-        prints it at the start. It exists until the coordinator ends."""
+        """The cluster's page for a browser, with a key that opens all that people read: also what
+        nodes print, and their stacks. The driver prints it at the start. It exists until the
+        coordinator ends."""
         return str(self._addresses.page)
 
     @property
@@ -437,7 +438,7 @@ class Cluster:
 
     @property
     def status_header(self) -> dict[str, str]:
-        """The HTTP header that ``status_url`` wants, for people. It opens nothing but pages."""
+        """The HTTP header that ``status_url`` wants, for people. It opens what the page does."""
         return self._addresses.status_header
 
     @property

@@ -24,14 +24,16 @@ def cases(monkeypatch):
     return cases
 
 
-def faults_of(cases, kind, given, lost=(), results=None, failures=()):
+def faults_of(cases, kind, given, lost=(), results=None, failures=(), replaced=()):
     """What the checks say of rows that were read: {(node, pid): {epoch: ids}}."""
     case = cases.Case(kind, 1, 4, 2, 1, 1, "64k", False, (), ())
     states = {
-        node: types.SimpleNamespace(state="lost" if node in lost else "done", pid=pid)
+        node: types.SimpleNamespace(
+            state="lost" if node in lost else "done", pid=pid, name=f"worker:{node}"
+        )
         for node, pid in given
     }
-    ledger = types.SimpleNamespace(nodes={}, lost=set(), complaint=lambda: None)
+    ledger = types.SimpleNamespace(nodes={}, lost=replaced, complaint=lambda: None)
     injected = types.SimpleNamespace(
         done=[types.SimpleNamespace(failure=types.SimpleNamespace(what=what)) for what in failures]
     )
@@ -60,6 +62,12 @@ def test_rows_that_are_not_right_are_found(cases, kind, given, lost, expected):
         assert faults == []
     else:
         assert expected in faults[0]
+
+
+def test_what_one_has_read_that_another_came_for_may_be_read_again(cases):
+    given = {(0, 5): {0: [0, 1, 2, 3]}, (1, 6): {0: [2]}}
+    assert faults_of(cases, "fed", given, replaced={"worker:1"}) == []
+    assert faults_of(cases, "fed", given) != []
 
 
 def test_answers_that_are_not_right_are_found(cases):
