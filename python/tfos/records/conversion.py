@@ -21,8 +21,8 @@ from tfos.base.arrow import pa
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
 from tfos.files.interface import parent_of
+from tfos.records import casts, listing
 from tfos.records import files as record_files
-from tfos.records import listing
 
 #: "jsonl" has a JSON object in each line.
 FORMATS = ("tfrecord", "parquet", "csv", "jsonl")
@@ -277,13 +277,8 @@ def read(
                 batch_rows=batch_rows,
             )
             continue
-        # What is to be text must be read as text, so that 007 is not read as a number, and 1 may
-        # be followed by 1.5. Whole numbers of CSV are told by their values, as in the first file.
-        types = {
-            field.name: field.type
-            for field in schema
-            if kind == "jsonl" or pa.types.is_string(field.type) or pa.types.is_floating(field.type)
-        }
+        # So 007 stays text, and a date is an error where the first file has numbers.
+        types = {field.name: field.type for field in schema}
         for found, batches in _open(source, kind, types, None if whole else schema.names):
             missing = [name for name in schema.names if name not in found.names]
             if missing:
@@ -297,8 +292,21 @@ def read(
                     raise BadInputError(_too_many(source, sorted(more), sources[0]))
                 with _naming(source, kind):
                     batch = batch.select(schema.names)
-                    batch = batch if batch.schema == schema else batch.cast(schema)
+                    if batch.schema != schema:
+                        _check_casts(batch.schema, schema, source, sources[0])
+                        batch = batch.cast(schema)
                 yield batch
+
+
+def _check_casts(found: pa.Schema, wanted: pa.Schema, source: str, first: str) -> None:
+    """Raises :class:`BadInputError` for a column of ``source`` that a cast would change."""
+    types = _leaves_of(wanted)
+    for name, kind in _leaves_of(found).items():
+        if name in types and not casts.keeps_values(kind, types[name]):
+            raise BadInputError(
+                f"{source} has the column {name} of {kind}, and {first} has it of {types[name]}: "
+                "give both the same type"
+            )
 
 
 def _too_many(source: str, names: Sequence[str], first: str) -> str:

@@ -1,5 +1,7 @@
 """``tfos records`` as it is run: what it prints, and its exit codes."""
 
+import datetime
+import decimal
 import io
 import json
 import os
@@ -323,6 +325,85 @@ def test_a_bad_row_behind_good_ones_is_told_with_its_file(capsys, tmp_path, kind
         (tmp_path / name).write_text(content)
     code, error = converted(capsys, tmp_path, names)
     assert code == 1 and f"{tmp_path}/{names[-1]} can't be read as {kind}: " in error
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [
+        ("2", "2020-01-01 00:00:00", None),
+        ("2", "2020-01-01", None),
+        ("2", "true", None),
+        ("2", "12:00:00", None),
+        ("2", "x", None),
+        ("true", "2", None),
+        ("2020-01-01", "2", None),
+        ("2020-01-01", "2020-01-01 12:00:00", None),
+        ("2020-01-01 00:00:00", "2", None),
+        ("2", "3", [2, 3]),
+        ("2.5", "3", [2.5, 3.0]),
+        ("x", "007", ["x", "007"]),
+        ("2020-01-01", "2021-01-01", [datetime.date(2020, 1, 1), datetime.date(2021, 1, 1)]),
+    ],
+)
+def test_values_of_csv_are_what_the_first_file_has(capsys, tmp_path, first, second, kept):
+    for name, value in (("1.csv", first), ("2.csv", second)):
+        (tmp_path / name).write_text(f"a\n{value}\n")
+    code, error = converted(capsys, tmp_path, ["1.csv", "2.csv"])
+    if kept is None:
+        assert code == 1 and f"{tmp_path}/2.csv can't be read as csv: " in error
+    else:
+        table = parquet.read_table(tmp_path / "out.parquet")
+        assert (code, table["a"].to_pylist()) == (0, kept)
+
+
+MOMENT = datetime.datetime(2020, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "says"),
+    [
+        (pa.array([1]), pa.array([MOMENT]), "a of timestamp[us], and "),
+        (pa.array([1]), pa.array([True]), "a of bool, and "),
+        (pa.array([True]), pa.array([5]), "a of int64, and "),
+        (pa.array(["x"]), pa.array([5]), "a of int64, and "),
+        (pa.array([1]), pa.array(["5"]), "a of string, and "),
+        (pa.array([1.5], pa.float32()), pa.array([0.1]), "a of double, and "),
+        (pa.array([1.5]), pa.array([decimal.Decimal("0.1")]), "a of decimal128(1, 1), and "),
+        (pa.array([[1]]), pa.array([[True]]), "a of bool, and "),
+        (pa.array([{"n": 1}]), pa.array([{"n": True}]), "a.n of bool, and "),
+        (
+            pa.array([MOMENT], pa.timestamp("us", "UTC")),
+            pa.array([MOMENT]),
+            "a of timestamp[us], and ",
+        ),
+        # Where Arrow itself finds what does not fit.
+        (pa.array([1], pa.int8()), pa.array([300]), "can't be read as parquet"),
+        (pa.array([1]), pa.array([1.5]), "can't be read as parquet"),
+        (pa.array([1.5]), pa.array([(1 << 53) + 1]), "can't be read as parquet"),
+        (
+            pa.array([MOMENT], pa.timestamp("s")),
+            pa.array([MOMENT.replace(microsecond=5)]),
+            "can't be read as parquet",
+        ),
+        (pa.array(["x"]), pa.array([b"\xff"]), "can't be read as parquet"),
+        (pa.array([1]), pa.array([1.0]), None),
+        (pa.array([1]), pa.array([3], pa.int8()), None),
+        (pa.array([1.5]), pa.array([0.5], pa.float32()), None),
+        (pa.array(["x"]), pa.array(["y"]).dictionary_encode(), None),
+        (pa.array([1]), pa.nulls(1), None),
+    ],
+)
+def test_later_files_of_parquet_are_not_cast_to_other_values(
+    capsys, tmp_path, first, second, says
+):
+    for name, column in (("1.parquet", first), ("2.parquet", second)):
+        parquet.write_table(pa.table({"a": column}), tmp_path / name)
+    code, error = converted(capsys, tmp_path, ["1.parquet", "2.parquet"])
+    if says is None:
+        table = parquet.read_table(tmp_path / "out.parquet")
+        assert code == 0 and table["a"].to_pylist() == [*first.to_pylist(), *second.to_pylist()]
+    else:
+        assert code == 1 and f"{tmp_path}/2.parquet " in error and says in error
 
 
 def test_a_damaged_page_is_told_with_its_file(capsys, tmp_path):
