@@ -111,6 +111,7 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
             raise BadInputError("modelDir is not set: where models are to be written")
         if not self.getInputMapping():
             raise BadInputError("inputMapping is not set: which columns the model learns from")
+        self._check_pairs()
         columns = sorted(self.getInputMapping())
         fed = dataset.select(*map(quoted, [*columns, self.getLabelCol()]))
         directory = f"{resolved(spark, self.getModelDir())}/{self.uid}-{uuid.uuid4().hex[:8]}"
@@ -142,6 +143,16 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
             tuple(self.getOpLibraries()),
         )
         return self._copyValues(Model()).setModelDir(directory)
+
+    def _check_pairs(self) -> None:
+        mapping = self.getInputMapping()
+        pairs = [column for column, tensor in mapping.items() if not isinstance(tensor, str)]
+        if pairs and len(mapping) > 1 and isinstance(self._program, _KerasProgram):
+            raise BadInputError(
+                f"inputMapping has pairs of inputs for the column {', '.join(pairs)}, as for a "
+                "ragged input: build= trains with those beside no other column; give train=, a "
+                "program, instead"
+            )
 
     def write(self) -> MLWriter:
         """What saves this estimator: ``write().overwrite().save(path)`` replaces what is there.

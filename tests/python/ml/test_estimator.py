@@ -9,6 +9,7 @@ import pytest
 import tfos
 from support.spark.fake import FakeSparkContext, fake_session
 from tfos import ml
+from tfos.errors import BadInputError
 
 
 class Started(Exception):
@@ -33,6 +34,16 @@ def test_columns_with_dots_are_columns(monkeypatch, tmp_path):
     with pytest.raises(Started):
         estimator._fit(frame)
     assert selected == ["`a.b`", "`c``d`", "`e`", "`label.of it`"]
+
+
+@pytest.mark.parametrize("pair", [("x", "x_1"), ["x", "x_1"]], ids=["made", "loaded"])
+def test_a_pair_beside_another_column_is_refused_before_anything_runs(tmp_path, pair):
+    session = fake_session(FakeSparkContext(hadoop_conf={"fs.defaultFS": "file:///"}))
+    estimator = ml.Estimator(
+        build=print, modelDir=str(tmp_path), inputMapping={"words": pair, "n": "n"}
+    )
+    with pytest.raises(BadInputError, match="pairs of inputs for the column words"):
+        estimator._fit(SimpleNamespace(sparkSession=session))
 
 
 class Fed:
