@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "base/memory/aligned_buffer.h"
 #include "columns/arrow/arrow_columns.h"
+#include "inference/column_type.h"
 #include "inference/output_column.h"
 
 namespace tfos::inference {
@@ -36,6 +37,7 @@ class RowCutter {
               fmt::format("a record batch has the columns {} instead of {}", fmt::join(names, ", "),
                           fmt::join(plan_.columns, ", "))};
     }
+    TFOS_RETURN_IF_ERROR(CheckTypes(schema));
     rows_ += columns->rows();
     batches_.push_back({std::move(columns), batch.memory});
     return Status::Ok();
@@ -70,6 +72,21 @@ class RowCutter {
     std::unique_ptr<ArrowColumns> columns;
     std::shared_ptr<const void> memory;
   };
+
+  /// The plan was checked against another schema, and tensors are made as it says.
+  Status CheckTypes(const ArrowSchema& schema) const {
+    for (const PlannedInput& input : plan_.inputs) {
+      const ColumnType type = ColumnType::Of(*schema.children[input.column]);
+      const auto mismatch = input.splits ? RaggedMismatch(type, input.tensor, *input.splits)
+                                         : Mismatch(type, input.tensor);
+      if (!mismatch) continue;
+      return {ErrorKind::kBadInput,
+              fmt::format("a record batch has column {} of {} for input {}, which is {}: {}",
+                          plan_.columns[input.column], type.text, input.tensor.name,
+                          TypeText(input.tensor), *mismatch)};
+    }
+    return Status::Ok();
+  }
 
   Result<RowBlock> Planned(const Batch& batch) {
     if (batch.memory != nullptr) {

@@ -98,8 +98,14 @@ class InputMaker {
   Status Make(std::vector<SessionTensor>& tensors) {
     if (input_.splits) return MakeRagged(tensors);
     if (input_.tensor.dtype == kTfString) return MakeStrings(tensors);
-    if (chunk::HoldsStrings(ColumnOf(blocks_[0]).encoding)) return MakeFromBytes(tensors);
-    return MakeNumbers(tensors);
+    const bool bytes = chunk::HoldsStrings(ColumnOf(blocks_[0]).encoding);
+    for (const RowBlock& block : blocks_) {
+      if (chunk::HoldsStrings(ColumnOf(block).encoding) == bytes) continue;
+      return Bad(fmt::format("row {} has {}, row {} has {}", blocks_[0].first_row,
+                             bytes ? "bytes" : "numbers", block.first_row,
+                             bytes ? "numbers" : "bytes"));
+    }
+    return bytes ? MakeFromBytes(tensors) : MakeNumbers(tensors);
   }
 
  private:

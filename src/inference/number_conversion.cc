@@ -121,7 +121,7 @@ std::optional<std::size_t> ConvertNumbers(int from, std::span<const std::byte> n
     if (!numbers.empty()) std::memcpy(out, numbers.data(), numbers.size());
     return std::nullopt;
   }
-  std::optional<std::size_t> failed;
+  std::optional<std::size_t> failed = 0;  // Where nothing below converts.
   WithType(from, [&](auto source) {
     WithType(to, [&](auto target) {
       using From = decltype(source);

@@ -47,6 +47,11 @@ TEST(NumberConversion, ChecksTheRangeOfIntegers) {
   Convert<std::int64_t>(kTfUint64, std::vector<std::uint64_t>{~std::uint64_t{0}}, kTfInt64, 0);
 }
 
+TEST(NumberConversion, ConvertsNothingThatItRefuses) {
+  Convert<std::int64_t>(kTfDouble, std::vector<double>{1, 2}, kTfInt64, 0);
+  Convert<std::int32_t>(kTfBool, std::vector<std::uint8_t>{1}, kTfInt32, 0);
+}
+
 TEST(NumberConversion, RoundsFloats) {
   EXPECT_EQ((Convert<float>(kTfDouble, std::vector<double>{0.1, 1e300}, kTfFloat)),
             (std::vector<float>{0.1F, std::numeric_limits<float>::infinity()}));

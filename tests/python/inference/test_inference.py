@@ -294,6 +294,39 @@ def test_rows_that_do_not_fit_are_named(models, rows, message):
         next(run)
 
 
+@pytest.mark.parametrize(
+    "column, values, message",
+    [
+        ("pair", pa.array([[1.0, 2.0]]), "list of float64 for input pair, .*not become int32"),
+        ("pair", pa.array([["a", "b"]]), "list of string for input pair, .*it has no strings"),
+        ("pair", pa.array(["ab"]), "column pair of string for input pair, .*it has no strings"),
+        ("pair", pa.array([1]), "column pair of int64 for input pair, .*a row has one number"),
+        ("word", pa.array([7]), "column word of int64 for input word, .*does not become string"),
+    ],
+)
+def test_batches_of_other_types_than_planned_are_refused(models, column, values, message):
+    model = inference.Model(str(models / "text"))
+    good = {"word": pa.array(["x"]), "pair": pa.array([[1, 2]], pa.list_(pa.int64()))}
+    run = model.on(pa.record_batch(good).schema, binary_outputs=["bytes"], batch_size=1)
+    narrow = good | {"pair": pa.array([[1, 2]], pa.list_(pa.int8()))}
+    (row,) = next(run.run([pa.record_batch(narrow)])).to_pylist()
+    assert row["upper"] == "X" and row["half"] == [0.5, 1.0]
+    with pytest.raises(BadInputError, match=message):
+        list(run.run([pa.record_batch(good), pa.record_batch(good | {column: values})]))
+
+
+def test_bytes_and_numbers_do_not_mix_in_a_batch_of_the_model(other):
+    binary = pa.record_batch({"image": [bytes(range(6))]})
+    numbers = pa.record_batch({"image": [list(range(6))]})
+    for batches, found in (
+        ([binary, numbers], "row 0 has bytes, row 1 has numbers"),
+        ([numbers, binary], "row 0 has numbers, row 1 has bytes"),
+    ):
+        with pytest.raises(BadInputError, match=found):
+            results(other("image"), batches[0], batches=batches)
+        assert len(results(other("image"), batches[0], batches=batches, batch_size=1)) == 2
+
+
 def test_a_model_that_mixes_rows_is_found_out(other):
     with pytest.raises(BadInputError, match=r"output one .*the shape \[1\] for 3 rows"):
         results(other("bad"), pa.record_batch({"x": pa.array([1, 2, 3], pa.float32())}))
