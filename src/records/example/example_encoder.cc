@@ -194,7 +194,7 @@ Status ExampleEncoder::EncodeAll(ArrowSchema& schema, ArrowArray& array) {
     }
     ends.Append(static_cast<std::int32_t>(records.size()));
     // Rows are mostly of about one size; a wrong guess costs address space, or a copy.
-    if (row == 0) records.Expect(records.size() * rows_ / 8 * 9);
+    if (row == 0) records.Expect(std::min(records.size() * rows_ / 8 * 9, kMostElements));
   }
   const auto offsets = ends.Take();
   const auto data = records.Take();

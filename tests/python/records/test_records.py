@@ -342,6 +342,15 @@ def test_what_is_refused(tmp_path, call, message):
         call(path)
 
 
+def test_a_long_first_record_says_little_of_the_others():
+    """Room for a million as long as it is more than any host has."""
+    rows = 1_000_000
+    text = pa.concat_arrays([pa.array(["x" * (8 << 20)]), pa.nulls(rows - 1, pa.string())])
+    encoded = records.encode(pa.record_batch({"s": text}))
+    assert len(encoded) == rows and len(encoded[0].as_py()) > 8 << 20
+    assert encoded[rows - 1].as_py() == encoded[1].as_py()
+
+
 def test_a_reader_serves_one_thread_at_a_time(tmp_path):
     path = str(tmp_path / "pipe")
     os.mkfifo(path)
