@@ -85,6 +85,29 @@ def test_save_tfrecords_makes_directories_on_an_older_spark(spark, tmp_path, mon
     assert sessions.load(spark, f"{path}/parity=1", frame.drop("parity").schema).count() == 50
 
 
+def test_options_have_any_case(spark, tmp_path):
+    frame = spark.createDataFrame([(7, [[1.0], []])], "id long, steps array<array<float>>")
+    options = {"RECORDTYPE": "SequenceExample", "Compression": "gzip", "compressionlevel": 1}
+    sessions.check_writable(frame, "error", [], options)
+    sessions.save_by_job(frame, str(tmp_path / "out"), "error", options)
+    assert all(name.endswith(".tfrecord.gz") for name in visible_in(tmp_path / "out"))
+    tfos.register_tfrecords(spark)
+    reader = spark.read.format("tfrecord").option("recordType", "SequenceExample")
+    assert reader.schema(frame.schema).load(str(tmp_path / "out")).collect() == frame.collect()
+    with pytest.raises(BadInputError, match="the option levels; there are compression"):
+        sessions.save_by_job(frame, str(tmp_path / "out"), "append", {"levels": 1})
+
+
+def test_names_may_have_dots_and_backticks(spark, tmp_path):
+    frame = spark.range(3).selectExpr("id AS `a.b`", "id * 2 AS `c``d`", "id % 2 AS `e.f`")
+    sessions.save_by_python(frame, str(tmp_path / "format"), "error", ["e.f"], "tfrecord_dots", {})
+    sessions.save_by_job(frame, str(tmp_path / "job"), "error", {})
+    for path in (tmp_path / "format", tmp_path / "job"):
+        again = sessions.load_by_job(spark, str(path), frame.schema)
+        assert again.schema.names == ["a.b", "c`d", "e.f"]
+        assert rows_of(again) == [(0, 0, 0), (1, 2, 1), (2, 4, 0)]
+
+
 def test_nothing_is_visible_of_a_job_that_fails(spark, tmp_path):
     path = str(tmp_path / "out")
     bad = spark.range(10, numPartitions=2).selectExpr(

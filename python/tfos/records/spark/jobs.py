@@ -13,6 +13,7 @@ from pyspark.sql import types as sql
 
 from tfos.base.arrow import pa
 from tfos.records.spark.datasource import DataSourceReader, DataSourceWriter
+from tfos.spark.arrow_types import as_arrow_source
 
 _MESSAGE = "message"
 _PARTITION = "partition"
@@ -20,6 +21,7 @@ _PARTITION = "partition"
 
 def save(frame: Any, writer: DataSourceWriter) -> None:
     """Writes a DataFrame: all of it becomes visible, or nothing."""
+    frame, _ = as_arrow_source(frame)  # The writer knows the names.
     try:
         rows = frame.mapInArrow(_writes(writer), f"{_MESSAGE} binary").collect()
     except BaseException:

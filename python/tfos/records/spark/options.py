@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from tfos import _native
 from tfos.errors import BadInputError
@@ -42,6 +42,22 @@ WRITE_OPTIONS = {
     "ifexists",
     "partitioncolumns",
 }
+
+
+class Options(Mapping[str, str]):
+    """Options by their names in any case, as Spark 4 gives them to data sources."""
+
+    def __init__(self, given: Mapping[str, Any]):
+        self._values = {name.lower(): str(value) for name, value in given.items()}
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
 
 
 class Plan(NamedTuple):

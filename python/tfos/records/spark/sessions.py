@@ -23,6 +23,7 @@ from tfos.files import hadoop_settings
 from tfos.records.listing import ListedFile
 from tfos.records.spark import jobs, types
 from tfos.records.spark import writer as records_spark_writer
+from tfos.records.spark.options import Options
 from tfos.records.spark.source import FORMAT, source_of
 from tfos.spark import failures, jar, versions
 from tfos.spark.connect import is_connect
@@ -124,7 +125,7 @@ def check_writable(
 ) -> None:
     """Raises :class:`BadInputError` for what :func:`save_tfrecords` can't do."""
     types.check_partition_columns(frame.schema, partition_by)
-    record_type = types.record_type_of(str(options.get("recordType", "Example")))
+    record_type = types.record_type_of(Options(options).get("recordType", "Example"))
     types.check_schema(
         records_spark_writer.data_schema(frame.schema, partition_by), record_type, "written"
     )
@@ -158,8 +159,8 @@ def save_by_python(
 
 def save_by_job(frame: Any, path: str, mode: str, options: dict[str, Any]) -> None:
     """The same by a job of its own, which each version of Spark can run."""
-    given = {name: str(value) for name, value in options.items()}
-    given |= {"path": path, "ifExists": "error" if mode == "errorifexists" else mode}
+    if_exists = "error" if mode == "errorifexists" else mode
+    given = Options({**options, "path": path, "ifExists": if_exists})
     writer = source_of(frame.sparkSession)(given).writer(frame.schema, mode == "overwrite")
     jobs.save(frame, writer)
 
