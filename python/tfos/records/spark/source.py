@@ -66,7 +66,7 @@ class TFRecordSource(DataSource):
             found = sql.StructType([sql.StructField(types.BYTE_ARRAY_COLUMN, sql.BinaryType())])
         else:
             found = self._infer(files, plan)
-        directories = self._directory_columns(files)
+        directories = listing.directory_columns(files)
         kinds = {int: sql.LongType(), str: sql.StringType()}
         asks_for_bad = "columnNameOfCorruptRecord" in self.options
         return sql.StructType(
@@ -81,7 +81,7 @@ class TFRecordSource(DataSource):
         """Reads with that schema, inferred or the user's."""
         check_options(self.options, READ_OPTIONS, "read")
         plan, files = plan_reading(self.options), self.files()
-        directories = self._directory_columns(files)
+        directories = listing.directory_columns(files)
         columns = [name for name in schema.names if name not in directories]
         bad_column = plan.bad_column if plan.bad_column in columns else None
         if bad_column is not None:
@@ -145,12 +145,10 @@ class TFRecordSource(DataSource):
         files = listing.list_files(given, self.options.get("pathGlobFilter"))
         if not files:
             raise BadInputError(f"{', '.join(given)}: there is no file to read in it")
-        return files
-
-    def _directory_columns(self, files: Sequence[ListedFile]) -> dict[str, type]:
         if flag(self.options, "recursiveFileLookup", False):
-            return {}
-        return listing.directory_columns(files)
+            # Records may have a column of such a name.
+            return [file._replace(directory_values=()) for file in files]
+        return files
 
     def _infer(self, files: Sequence[ListedFile], plan: Plan) -> sql.StructType:
         inferred = listing.infer_schema(

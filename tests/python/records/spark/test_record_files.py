@@ -152,6 +152,16 @@ def test_directories_patterns_and_hidden_files(source, tmp_path):
     assert ids(source.read(tmp_path / "day=1", pathGlobFilter="pa*")) == [1]
 
 
+def test_directories_that_are_ignored_leave_the_records_their_columns(source, tmp_path):
+    """Also where both have a column of one name."""
+    for day in (1, 2):
+        (tmp_path / f"day={day}").mkdir()
+        records.write(tmp_path / f"day={day}" / "part", [pa.record_batch({"day": [10 * day]})])
+    for schema in (None, "day long"):
+        frame = source.read(tmp_path, schema, recursiveFileLookup="true")
+        assert sorted(row.day for row in frame.collect()) == [10, 20]
+
+
 def test_indexed_files_are_read_by_several_tasks(source, tmp_path):
     path = tmp_path / "out"
     frame = source.spark.range(300_000).selectExpr("id", "repeat('x', 30) AS s").coalesce(1)
