@@ -233,10 +233,12 @@ JNIEXPORT jlong JNICALL Java_tfos_internal_records_NativeRecords_newInference(JN
 
 JNIEXPORT jlong JNICALL Java_tfos_internal_records_NativeRecords_infer(
     JNIEnv* java, jclass /*type*/, jlong inference, jobject stream, jstring name,
-    jstring compression, jlong most, jboolean only_sound) {
+    jstring compression, jstring validation, jlong most, jboolean only_sound) {
   return Enter(java, [&]() -> Result<jlong> {
+    records::RecordFileOptions options;
+    TFOS_ASSIGN_OR_RETURN(options.validation, records::ValidationFrom(TextOf(java, validation)));
     TFOS_ASSIGN_OR_RETURN(const auto reader,
-                          OpenRecords(java, stream, name, TextOf(java, compression)));
+                          OpenRecords(java, stream, name, TextOf(java, compression), options));
     const auto infer = only_sound == JNI_TRUE ? records::InferFromSound : records::InferFrom;
     TFOS_ASSIGN_OR_RETURN(
         const std::uint64_t added,

@@ -252,9 +252,16 @@ class SchemaSample:
         #: Records that were looked at.
         self.count = 0
 
-    def add(self, path: str | os.PathLike[str], most: int, *, compression: str = "") -> None:
-        """Looks at up to ``most`` records of a file."""
-        self.count += self._inference.add(_file(path, compression), most)
+    def add(
+        self,
+        path: str | os.PathLike[str],
+        most: int,
+        *,
+        compression: str = "",
+        validation: str | None = None,
+    ) -> None:
+        """Looks at up to ``most`` records of a file; ``validation`` as of :class:`Reader`."""
+        self.count += self._inference.add(_file(path, compression, validation), most)
 
     def add_record(self, record: bytes) -> None:
         """Looks at a serialized tf.Example."""

@@ -203,6 +203,7 @@ def infer_schema(
     sample: int,
     strings: bool,
     mode: str = "failfast",
+    validation: str | None = None,
 ) -> pa.Schema:
     """The columns of the first ``sample`` records of the files together.
 
@@ -211,6 +212,7 @@ def infer_schema(
     Args:
         compression: of an option; None takes it from the files' names.
         strings: bytes are strings where all of the sample are UTF-8, else binary.
+        validation: which CRCs are compared, as of :class:`tfos.records.Reader`.
     """
     inference = record_files.SchemaSample(record_type, strings=strings)
     for file in files:
@@ -219,10 +221,18 @@ def infer_schema(
         access, path = access_for(file.path)
         kind = compression_of(path, compression)
         if mode == "failfast":
-            inference.add(access.native_path(path), sample - inference.count, compression=kind)
+            inference.add(
+                access.native_path(path),
+                sample - inference.count,
+                compression=kind,
+                validation=validation,
+            )
             continue
         stream = record_files.RecordStream(
-            access.native_path(path), mode="dropmalformed", compression=kind
+            access.native_path(path),
+            mode="dropmalformed",
+            compression=kind,
+            validation=validation,
         )
         for record in itertools.islice(stream, sample - inference.count):
             assert record is not None  # As none is in mode "permissive" only.

@@ -158,6 +158,7 @@ class TFRecordSource(DataSource):
             sample=count(self.options, "sampleRecords", record_files.SAMPLE_RECORDS),
             strings=flag(self.options, "inferStrings", True),
             mode=plan.mode,
+            validation=plan.validation,
         )
         if not inferred.names:
             raise BadInputError(

@@ -230,6 +230,20 @@ def test_bad_records(source, tmp_path):
     assert source.read(path, "id long", mode="dropmalformed").count() == 8
 
 
+def test_a_schema_is_inferred_with_the_validation_that_is_asked_for(source, tmp_path):
+    """A wrong CRC ends neither that nor the reading where none is compared."""
+    path = tmp_path / "f.tfrecord"
+    records.write(path, [pa.record_batch({"id": [1]})])
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(SPARK_ERRORS, match="record 0 at offset 0: the CRC"):
+        source.read(path)
+    for mode in ("failfast", "dropmalformed"):
+        for validation in ("lengths", "none"):
+            assert ids(source.read(path, validation=validation, mode=mode)) == [1]
+
+
 @pytest.mark.parametrize(
     "options, message",
     [

@@ -20,9 +20,12 @@ public final class NativeRecords {
 
   public static native long newInference(String recordType, boolean strings);
 
-  /** Looks at up to {@code most} records; how many there were. */
+  /**
+   * Looks at up to {@code most} records; how many there were. {@code validation} says which CRCs
+   * are compared.
+   */
   public static native long infer(long inference, InputStream file, String name, String compression,
-      long most, boolean onlySound);
+      String validation, long most, boolean onlySound);
 
   /** The columns of all records that were looked at, by name. */
   public static native String inferred(long inference);

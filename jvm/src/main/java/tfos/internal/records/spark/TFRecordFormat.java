@@ -130,7 +130,7 @@ public final class TFRecordFormat implements FileFormat, DataSourceRegister, Ser
         Path file = status.getPath();
         try (InputStream stream = file.getFileSystem(hadoop).open(file)) {
           left -= NativeRecords.infer(inference, stream, file.toString(), plan.compressionOf(file),
-              left, onlySound);
+              plan.validation(), left, onlySound);
         } catch (IOException error) {
           throw new UncheckedIOException("inferring columns of " + file, error);
         }
