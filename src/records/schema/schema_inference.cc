@@ -53,6 +53,33 @@ bool LookAt(FeatureKind kind, std::span<const std::byte> list, ListFacts& facts)
   return true;
 }
 
+bool LookAt(const Feature& feature, ListFacts& facts) {
+  return feature.ForEachPiece(
+      [&](std::span<const std::byte> piece) { return LookAt(feature.kind(), piece, facts); });
+}
+
+/// Calls `use(key, whether it is a feature list, feature)` for each Feature of a record, and once
+/// for each feature list, which may be empty, with a Feature that has no list.
+template <typename Use>
+bool ForEachValue(std::span<const std::byte> record, RecordType type, Use&& use) {
+  return ForEachFeature(
+      record, type, [&](std::uint32_t map, std::string_view key, std::span<const std::byte> value) {
+        Feature feature;
+        if (map == kFeaturesField) return feature.Parse(value) && use(key, false, feature);
+        return use(key, true, feature) &&
+               ForEachBytes(value, [&](std::uint32_t field, std::span<const std::byte> bytes) {
+                 return field != kFeatureField || (feature.Parse(bytes) && use(key, true, feature));
+               });
+      });
+}
+
+bool CanBeRead(std::span<const std::byte> record, RecordType type) {
+  return ForEachValue(record, type, [](std::string_view, bool, const Feature& feature) {
+    ListFacts facts{.utf8 = false};  // Nobody asks.
+    return LookAt(feature, facts);
+  });
+}
+
 ElementType TypeFor(FeatureKind kind, bool text) {
   switch (kind) {
     case FeatureKind::kMissing:
@@ -69,32 +96,22 @@ ElementType TypeFor(FeatureKind kind, bool text) {
 }  // namespace
 
 Status SchemaInference::Add(std::span<const std::byte> record, const std::string& origin) {
+  // Callers may pass over a record that breaks off, and then nothing of it is to count.
+  if (!CanBeRead(record, type_)) {
+    return {ErrorKind::kBadInput,
+            fmt::format("{}: the record is not a valid tf.{}", origin,
+                        type_ == RecordType::kExample ? "Example" : "SequenceExample")};
+  }
   ++records_;
-  const bool read = ForEachFeature(
-      record, type_,
-      [&](std::uint32_t map, std::string_view key, std::span<const std::byte> value) {
-        const bool in_context = map == kFeaturesField;
-        Keys& keys = in_context ? features_ : feature_lists_;
-        Facts* const known = FactsOf(keys, key, origin);
-        if (known == nullptr) return false;
-        Facts& facts = *known;
-        if (in_context) {
-          Feature feature;
-          return feature.Parse(value) && Learn(facts, feature, origin);
-        }
-        facts.feature_list = true;
-        if (facts.last_record != records_) ++facts.records;
-        facts.last_record = records_;
-        return ForEachBytes(value, [&](std::uint32_t field, std::span<const std::byte> bytes) {
-          Feature feature;
-          return field != kFeatureField || (feature.Parse(bytes) && Learn(facts, feature, origin));
-        });
+  const bool learnt = ForEachValue(
+      record, type_, [&](std::string_view key, bool feature_list, const Feature& feature) {
+        Facts* const facts = FactsOf(feature_list ? feature_lists_ : features_, key, origin);
+        if (facts == nullptr) return false;
+        facts->feature_list = feature_list;
+        Learn(*facts, feature, origin);
+        return true;
       });
-  if (read) return Status::Ok();
-  TFOS_RETURN_IF_ERROR(too_many_);
-  return {ErrorKind::kBadInput,
-          fmt::format("{}: the record is not a valid tf.{}", origin,
-                      type_ == RecordType::kExample ? "Example" : "SequenceExample")};
+  return learnt ? Status::Ok() : too_many_;
 }
 
 SchemaInference::Facts* SchemaInference::FactsOf(Keys& keys, std::string_view key,
@@ -115,11 +132,13 @@ SchemaInference::Facts* SchemaInference::FactsOf(Keys& keys, std::string_view ke
   return &keys.emplace(key, Facts()).first->second;
 }
 
-bool SchemaInference::Learn(Facts& facts, const Feature& feature, const std::string& origin) const {
+void SchemaInference::Learn(Facts& facts, const Feature& feature, const std::string& origin) const {
   ListFacts list;
-  const bool read = feature.ForEachPiece(
-      [&](std::span<const std::byte> piece) { return LookAt(feature.kind(), piece, list); });
-  if (!read || list.values == 0) return read;
+  LookAt(feature, list);
+  if (list.values == 0 && !facts.feature_list) return;
+  if (facts.last_record != records_) ++facts.records;
+  facts.last_record = records_;
+  if (list.values == 0) return;
   if (facts.kind == FeatureKind::kMissing) {
     facts.kind = feature.kind();
     facts.origin = origin;
@@ -127,13 +146,8 @@ bool SchemaInference::Learn(Facts& facts, const Feature& feature, const std::str
     facts.conflict = fmt::format("{} in {} and {} in {}", FeatureKindName(facts.kind), facts.origin,
                                  FeatureKindName(feature.kind()), origin);
   }
-  if (!facts.feature_list && facts.last_record != records_) {
-    ++facts.records;
-    facts.last_record = records_;
-  }
   facts.most_values = std::max(facts.most_values, list.values);
   facts.utf8 = facts.utf8 && list.utf8;
-  return true;
 }
 
 Result<ExampleSchema> SchemaInference::Finish() const {

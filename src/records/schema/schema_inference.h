@@ -34,7 +34,8 @@ class SchemaInference {
 
   SchemaInference(RecordType type, BytesAs bytes_as) : type_(type), bytes_as_(bytes_as) {}
 
-  /// `origin` is what messages call the record, such as its file and number.
+  /// `origin` is what messages call the record, such as its file and number. Of one that can't be
+  /// read to its end, nothing counts.
   Status Add(std::span<const std::byte> record, const std::string& origin);
 
   std::uint64_t records() const { return records_; }
@@ -58,7 +59,7 @@ class SchemaInference {
 
   /// What is known of the key; null when there are too many.
   Facts* FactsOf(Keys& keys, std::string_view key, const std::string& origin);
-  bool Learn(Facts& facts, const Feature& feature, const std::string& origin) const;
+  void Learn(Facts& facts, const Feature& feature, const std::string& origin) const;
   Status Describe(const std::string& key, const Facts& facts, ExampleSchema& schema) const;
 
   const RecordType type_;

@@ -67,6 +67,26 @@ TEST(SchemaInferenceTest, KeysWithoutEndAreRefused) {
   EXPECT_FALSE(longer.Add(Bytes(ExampleOf({{half + "k", Int64Feature({1})}})), "f").ok());
 }
 
+TEST(SchemaInferenceTest, ARecordThatBreaksOffTeachesNothing) {
+  for (const RecordType type : {RecordType::kExample, RecordType::kSequenceExample}) {
+    const bool lists = type == RecordType::kSequenceExample;
+    const std::string good = ExampleOf({{"n", Int64Feature({1})}});
+    std::string broken = ExampleOf({{"n", FloatFeature({1, 2})}, {"more", BytesFeature({"\xFF"})}});
+    if (lists) broken += Delimited(2, MapOf({{"n", Delimited(1, Int64Feature({1}))}}));
+    broken += "\x0A\x7F";
+    SchemaInference inference(type, BytesAs::kStringWhereUtf8);
+    EXPECT_TRUE(inference.Add(Bytes(good), "first").ok());
+    EXPECT_THAT(inference.Add(Bytes(broken), "second").ToString(),
+                HasSubstr("second: the record is not a valid tf."));
+    EXPECT_TRUE(inference.Add(Bytes(good), "third").ok());
+    EXPECT_EQ(inference.records(), 2U);
+    const auto schema = inference.Finish();
+    ASSERT_TRUE(schema.ok()) << schema.status().ToString();
+    ASSERT_EQ(schema->columns.size(), 1U);
+    EXPECT_EQ(Show(schema->columns[0]), "n:int64!");
+  }
+}
+
 TEST(SchemaInferenceTest, WhatIsNeverThereIsLeftOut) {
   EXPECT_THAT(Infer({GoldenExample()}).value(),
               ElementsAre("b:[binary]!", "f:[float]!", "i:[int64]!"));

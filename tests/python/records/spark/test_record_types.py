@@ -6,6 +6,7 @@ import decimal
 import os
 import random
 
+import pyarrow as pa
 import pytest
 from pyspark.ml.linalg import Vectors
 from pyspark.sql import types as sql
@@ -115,6 +116,20 @@ def test_the_schema_is_inferred(source, tmp_path):
     plain = source.read(tmp_path / "out", inferStrings="false")
     assert plain.schema["s"].dataType == sql.BinaryType()
     assert source.read(tmp_path / "out", sampleRecords=1).count() == 2
+
+
+def test_records_that_are_passed_over_make_no_columns(source, tmp_path):
+    path = tmp_path / "f.tfrecord"
+    encoded = [
+        records.encode(pa.record_batch(columns))[0].as_py()
+        for columns in ({"n": [1]}, {"more": [1], "n": ["x"]})
+    ]
+    breaks_off = encoded[1] + b"\x0a\x7f"
+    records.write_records(path, [encoded[0], breaks_off, encoded[0]])
+    for mode, rows in (("dropmalformed", [1, 1]), ("permissive", [1, None, 1])):
+        frame = source.read(path, mode=mode)
+        assert frame.schema.simpleString() == "struct<n:bigint>"
+        assert [row.n for row in frame.collect()] == rows
 
 
 def test_record_types(source, tmp_path):
