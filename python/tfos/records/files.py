@@ -41,7 +41,8 @@ class Reader:
 
     Args:
         schema: a ``pyarrow.Schema``; inferred from the file's first records where None.
-        record_type: "Example" or "SequenceExample".
+        record_type: "Example", "SequenceExample", or "ByteArray": each record is, as it is, the
+            value of the only column of ``schema``, binary or string.
         compression: "", "GZIP" or "ZLIB".
         mode: how bad records are handled: "failfast", "dropmalformed", "permissive".
         validation: which CRCs are compared: "none", "lengths", "full".

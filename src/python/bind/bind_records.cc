@@ -53,6 +53,11 @@ constexpr const char* kReader = "reader of records";
 constexpr Choice<RecordType> kRecordTypes[] = {{"Example", RecordType::kExample},
                                                {"SequenceExample", RecordType::kSequenceExample}};
 
+/// What records are read as: those that are bytes of any kind are a column, but tell none.
+constexpr Choice<RecordType> kReadTypes[] = {{"Example", RecordType::kExample},
+                                             {"SequenceExample", RecordType::kSequenceExample},
+                                             {"ByteArray", RecordType::kByteArray}};
+
 RecordType TypeFrom(const std::string& name) {
   return FileValueOrThrow(ChoiceNamed("record_type", kRecordTypes, name));
 }
@@ -90,9 +95,9 @@ std::unique_ptr<RecordReader> Open(const FileArguments& arguments) {
 
 std::unique_ptr<ExampleDecoder> DecoderFor(nb::handle schema, const std::string& record_type) {
   const ArrowImport imported = ArrowImport::Schema(schema);
-  return FileValueOrThrow(
-      ExampleDecoder::Create(FileValueOrThrow(records::ExampleSchema::FromArrow(imported.schema())),
-                             TypeFrom(record_type)));
+  const auto type = FileValueOrThrow(ChoiceNamed("record_type", kReadTypes, record_type));
+  return FileValueOrThrow(ExampleDecoder::Create(
+      FileValueOrThrow(records::ExampleSchema::FromArrow(imported.schema())), type));
 }
 
 /// Path and compression of a file.

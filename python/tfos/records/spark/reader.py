@@ -23,10 +23,6 @@ from tfos.records.spark.options import Plan
 
 logger = logging.getLogger(__name__)
 
-#: Records of a batch of recordType ByteArray, and their bytes at most before the last of them.
-_BYTE_ARRAY_ROWS = 4_096
-_BYTE_ARRAY_BYTES = 16 << 20
-
 
 class FileParts(InputPartition):
     """What one task reads."""
@@ -90,56 +86,19 @@ class TFRecordReader(DataSourceReader):
                     counts["first_problem"],
                 )
 
-    def _open(self, part: FilePart, codec_schema: pa.Schema) -> Any:
+    def _open(self, part: FilePart, codec_schema: pa.Schema) -> record_files.Reader:
         access, path = access_for(part.file.path)
         path = access.native_path(path)
-        options: dict[str, Any] = {
-            "compression": listing.compression_of(path, self._plan.compression),
-            "validation": self._plan.validation,
-            "part": part.part,
-        }
-        if self._plan.record_type == "ByteArray":
-            return _ByteArrays(
-                record_files.RecordStream(path, mode=self._plan.mode, **options), codec_schema
-            )
         return record_files.Reader(
             path,
             codec_schema,
             record_type=self._plan.record_type,
+            compression=listing.compression_of(path, self._plan.compression),
             mode=self._plan.mode,
+            validation=self._plan.validation,
+            part=part.part,
             bad_column=self._plan.bad_column,
-            **options,
         )
-
-
-class _ByteArrays:
-    """Records as they are, as batches of one column. Has what :class:`tfos.records.Reader` has."""
-
-    def __init__(self, stream: record_files.RecordStream, schema: pa.Schema):
-        self._stream = stream
-        self._schema = schema
-
-    @property
-    def counts(self) -> dict[str, Any]:
-        return self._stream.counts
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        held: list[bytes | None] = []
-        size = 0
-        for record in self._stream:
-            held.append(record)
-            size += len(record or b"")
-            if len(held) == _BYTE_ARRAY_ROWS or size > _BYTE_ARRAY_BYTES:
-                yield self._batch(held)
-                held, size = [], 0
-        if held:
-            yield self._batch(held)
-
-    def _batch(self, held: list[bytes | None]) -> pa.RecordBatch:
-        if not self._schema.names:  # Only columns of directories are asked for.
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(held), pa.struct([])))
-        column = pa.array(held, pa.binary())
-        return pa.RecordBatch.from_arrays([column.cast(self._schema.types[0])], schema=self._schema)
 
 
 def directory_constants(file: ListedFile, schema: sql.StructType) -> dict[str, pa.Scalar]:

@@ -156,6 +156,20 @@ def test_record_types(source, tmp_path):
     )
 
 
+def test_records_that_are_no_text_are_bad_ones_in_a_column_of_strings(source, tmp_path):
+    path = tmp_path / "f.tfrecord"
+    records.write_records(path, [b"one", b"\xff", b"three"])
+
+    def read(**options):
+        frame = source.read(path, "text string", recordType="ByteArray", **options)
+        return [row.text for row in frame.collect()]
+
+    assert read(mode="dropmalformed") == ["one", "three"]
+    assert read(mode="permissive") == ["one", None, "three"]
+    with pytest.raises(SPARK_ERRORS, match=r"record 1 at offset 19: .*UTF-8"):
+        read()
+
+
 def test_vectors_are_written_dense(source, tmp_path):
     frame = source.spark.createDataFrame(
         [(1, Vectors.dense([1.0, 2.0])), (2, Vectors.sparse(3, [1], [5.0]))], ["id", "v"]
