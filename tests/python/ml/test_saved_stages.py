@@ -134,6 +134,23 @@ def test_a_pipeline_is_not_saved_over_a_model_that_it_runs(spark, model_dir, tmp
     assert (pathlib.Path(moved.getModelDir().removeprefix("file:")) / "saved_model.pb").exists()
 
 
+def test_the_jvm_says_why_a_pipeline_has_lost_its_model(spark, java, model_dir, digits, tmp_path):
+    """There Spark deletes a directory before a stage of a pipeline gets a say."""
+    jvm, saved = spark.sparkContext._jvm, str(tmp_path / "saved")
+    stages = spark.sparkContext._gateway.new_array(jvm.org.apache.spark.ml.PipelineStage, 1)
+    stages[0] = java().setModelDir(str(model_dir)).setInputMapping({"x": "keras_tensor"})
+    jvm.org.apache.spark.ml.Pipeline().setStages(stages).fit(digits._jdf).save(saved)
+    loaded = jvm.org.apache.spark.ml.PipelineModel.load(saved)
+    loaded.write().overwrite().save(f"{saved}-too")
+    with pytest.raises(SPARK_ERRORS, match=r"saved with overwrite\(\) over the directory that it"):
+        loaded.write().overwrite().save(saved)
+    # With another copy of it the rest is saved all the same.
+    loaded.stages()[0].setModelDir(str(model_dir))
+    loaded.write().overwrite().save(saved)
+    again = jvm.org.apache.spark.ml.PipelineModel.load(saved)
+    assert values(DataFrame(again.transform(digits._jdf), spark))
+
+
 @pytest.mark.parametrize("below", ["", "/", "/stage", "/variables/../assets/stage"])
 def test_a_model_is_not_saved_in_itself(spark, java, model_dir, below):
     """The copy would be part of what is copied."""

@@ -17,7 +17,8 @@ import tfos.internal.spark.Sql;
  * them its SavedModel, so that what was saved can be moved. Python's {@code tfos.ml.Model} reads
  * and writes the same.
  *
- * <p>Threads: one at a time. Errors: {@link UncheckedIOException}, naming both directories.
+ * <p>Threads: one at a time. Errors: {@link UncheckedIOException}, naming both directories;
+ * {@link IllegalArgumentException} for a save that would harm the SavedModel, or has none to copy.
  */
 final class SavedStage {
   private static final String SAVED_MODEL = "saved_model";
@@ -56,12 +57,32 @@ final class SavedStage {
 
     @Override
     public void saveImpl(String path) {
+      requireSavedModel();
       DefaultParamsWriter parameters = new DefaultParamsWriter(model);
       parameters.session(sparkSession());
       parameters.saveImpl(path);
       if (!model.getModelDir().isEmpty()) {
         copy(new Path(model.getModelDir()), new Path(path, SAVED_MODEL),
             Sql.hadoop(sparkSession()));
+      }
+    }
+
+    /** Pipelines call saveImpl alone, after Spark has deleted what was to be overwritten. */
+    private void requireSavedModel() {
+      if (model.getModelDir().isEmpty()) {
+        return;
+      }
+      Path saved = new Path(model.getModelDir());
+      try {
+        if (!saved.getFileSystem(Sql.hadoop(sparkSession())).exists(saved)) {
+          throw new IllegalArgumentException("the SavedModel " + saved + " of stage " + model.uid()
+              + " is not there, so the stage can't be saved. A pipeline that is saved with"
+              + " overwrite() over the directory that it was loaded from loses its SavedModels"
+              + " before: save it to another directory. To save this one, set modelDir to another"
+              + " copy of the SavedModel");
+        }
+      } catch (IOException error) {
+        throw new UncheckedIOException("looking for the SavedModel " + saved, error);
       }
     }
 
