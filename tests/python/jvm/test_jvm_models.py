@@ -197,6 +197,40 @@ def test_tensors_by_their_names_in_the_graph(old, models, digits, numbers):
         )
 
 
+def test_names_in_the_graph_mean_outputs_also_for_plain_values_and_bytes(new, spark, models):
+    def edges_of(model):
+        _, (_, _, outputs) = model._found.__reduce__()
+        return {name: edge for name, edge, *_ in outputs}
+
+    lists = spark.range(2, numPartitions=1).selectExpr("array(cast(id as double), 1d) AS x")
+    edge = edges_of(inference.Model(str(models / "tf1"), "serve,old", "predict"))["y"]
+    assert edge.endswith(":0")
+    for name in (edge, edge.removesuffix(":0")):
+        model = (
+            new.ml.TensorFlowModel()
+            .setModelDir(str(models / "tf1"))
+            .setTags("serve,old")
+            .setSignature("predict")
+            .setKeepInputs(False)
+            .setOutputMapping({name: "score"})
+        )
+        assert [row.asDict() for row in run(model, lists).collect()] == [
+            {"score": 3.0},
+            {"score": 5.0},
+        ]
+
+    words = spark.createDataFrame([("blue", [1, 2])], "word string, pair array<int>")
+    edge = edges_of(inference.Model(str(models / "text")))["bytes"]
+    model = (
+        new.ml.TensorFlowModel()
+        .setModelDir(str(models / "text"))
+        .setKeepInputs(False)
+        .setOutputMapping({edge: "raw"})
+        .setBinaryOutputs(strings(spark, [edge]))
+    )
+    assert values(run(model, words)) == [[b"blue\xff"]]
+
+
 def test_a_model_stays_loaded_on_a_file_system_of_hadoops(
     new, spark, models, tmp_path, mounted_path
 ):

@@ -137,7 +137,7 @@ public final class Inference {
     options.outputs.forEach((output, column) ->
         asked.addArray().add(model.nameOf("outputs", output)).add(column));
     ArrayNode binary = request.putArray("binary");
-    options.binary.forEach(binary::add);
+    options.binary.forEach(output -> binary.add(model.nameOf("outputs", output)));
     request.set("table", ColumnTypes.toJson(schema));
     return request;
   }
@@ -146,10 +146,17 @@ public final class Inference {
     List<String> columns = new ArrayList<>();
     for (JsonNode tensor : Json.parse(model.signature).get("outputs")) {
       String name = tensor.get("name").asText();
-      String column = options.outputs.isEmpty() ? name : options.outputs.get(name);
-      if (column != null && tensor.get("type").asText().endsWith("[?, 1]")) {
-        columns.add(column);
+      if (!tensor.get("type").asText().endsWith("[?, 1]")) {
+        continue;
       }
+      if (options.outputs.isEmpty()) {
+        columns.add(name);
+      }
+      options.outputs.forEach((output, column) -> {
+        if (model.nameOf("outputs", output).equals(name)) {
+          columns.add(column);
+        }
+      });
     }
     return columns;
   }
