@@ -34,7 +34,11 @@ class JavaSource : public records::ByteSource {
     auto* const array = static_cast<jbyteArray>(array_.get());
     const jint count = java->CallIntMethod(stream_.get(), read_, array, jint{0}, most);
     if (java->ExceptionCheck() == JNI_TRUE) return Pending(name_, "reading");
-    if (count <= 0) return std::size_t{0};
+    if (count < 0) return std::size_t{0};
+    if (count == 0 && most > 0) {
+      // InputStream may not do that, and to take it for the end would lose what comes after it.
+      return Status(ErrorKind::kBug, name_ + ": a read gave no bytes, and was not at the end");
+    }
     if (count > most) return Status(ErrorKind::kBug, name_ + ": read more than was asked for");
     java->GetByteArrayRegion(array, 0, count, reinterpret_cast<jbyte*>(room.data()));
     return static_cast<std::size_t>(count);

@@ -7,6 +7,7 @@ import re
 
 import pyarrow as pa
 import pytest
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.ml.functions import array_to_vector
 from pyspark.sql import DataFrame, functions
 
@@ -46,6 +47,34 @@ def all_types(spark, rows, partitions):
         .withColumn("f", functions.col("f").cast("float"))
         .withColumn("fs", functions.col("fs").cast("array<float>"))
     )
+
+
+class Idle:
+    """A channel of Java that gives no bytes, and does not end."""
+
+    def read(self, buffer):
+        return 0
+
+    def isOpen(self):
+        return True
+
+    def close(self):
+        pass
+
+    class Java:
+        implements = ["java.nio.channels.ReadableByteChannel"]
+
+
+def test_a_stream_that_gives_no_bytes_is_not_at_its_end(jvm, spark):
+    ensure_callback_server_started(spark.sparkContext._gateway)
+    native = jvm.tfos.internal.records.NativeRecords
+    stream = jvm.java.nio.channels.Channels.newInputStream(Idle())
+    inference = native.newInference("Example", True)
+    try:
+        with pytest.raises(SPARK_ERRORS, match="the file: a read gave no bytes"):
+            native.infer(inference, stream, "the file", "", "full", 1, False)
+    finally:
+        native.deleteInference(inference)
 
 
 def test_tfrecords_come_back_as_they_were_and_python_reads_the_same(old, spark, tmp_path):
