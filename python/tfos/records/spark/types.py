@@ -181,7 +181,14 @@ def _dense_row(vector: dict[str, Any] | None) -> list[float] | None:
         return None
     if vector["type"] == 1:
         return vector["values"]
-    row = [0.0] * vector["size"]
-    for position, value in zip(vector["indices"], vector["values"], strict=True):
+    size, indices, values = vector["size"], vector["indices"], vector["values"]
+    fits = size >= 0 and len(indices) == len(values)
+    if not fits or not all(0 <= position < size for position in indices):
+        raise BadInputError(
+            f"a sparse vector of size {size} has {len(indices)} indices, and {len(values)} values: "
+            "it needs a value for each index, and indices from 0 to its size less 1"
+        )
+    row = [0.0] * size
+    for position, value in zip(indices, values, strict=True):
         row[position] = value
     return row

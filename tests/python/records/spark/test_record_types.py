@@ -6,6 +6,7 @@ import decimal
 import os
 import random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.ml.linalg import Vectors
@@ -179,6 +180,19 @@ def test_vectors_are_written_dense(source, tmp_path):
         [1.0, 2.0],
         [0.0, 5.0, 0.0],
     ]
+
+
+@pytest.mark.parametrize(
+    "size, indices, values",
+    [(3, [-1], [5.0]), (3, [3], [5.0]), (3, [1 << 30], [5.0]), (3, [1], [5.0, 6.0]), (-1, [], [])],
+)
+def test_vectors_that_are_none_are_refused(source, tmp_path, size, indices, values):
+    """Spark takes from Python what no vector of its own would be."""
+    vector = Vectors.sparse(3, [1], [5.0])
+    vector.size, vector.indices, vector.values = size, np.array(indices, np.int32), values
+    frame = source.spark.createDataFrame([(vector,)], ["v"])
+    with pytest.raises(SPARK_ERRORS, match=f"a sparse vector of size {size} has"):
+        source.write(frame, tmp_path / "out")
 
 
 @pytest.mark.parametrize(

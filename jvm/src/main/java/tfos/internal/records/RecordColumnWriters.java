@@ -57,18 +57,34 @@ final class RecordColumnWriters {
       ArrayData given = vector.getArray(VALUES);
       boolean isSparse = vector.getByte(KIND) == SPARSE;
       int size = isSparse ? vector.getInt(SIZE) : given.numElements();
+      ArrayData indices = isSparse ? vector.getArray(INDICES) : null;
+      if (isSparse) {
+        check(size, indices, given);
+      }
       long bytes = (long) size * Float.BYTES;
       long at = values.reserve(used * Float.BYTES + bytes) + used * Float.BYTES;
       if (isSparse) {
         Platform.setMemory(at, (byte) 0, bytes);
       }
-      ArrayData indices = isSparse ? vector.getArray(INDICES) : null;
       for (int i = 0; i < given.numElements(); i++) {
         long position = isSparse ? indices.getInt(i) : i;
         Platform.putFloat(null, at + position * Float.BYTES, (float) given.getDouble(i));
       }
       used += size;
       end(used);
+    }
+
+    /** Spark checks vectors that it makes itself, and those of Python programs are not. */
+    private static void check(int size, ArrayData indices, ArrayData given) {
+      boolean fits = size >= 0 && indices.numElements() == given.numElements();
+      for (int i = 0; fits && i < indices.numElements(); i++) {
+        fits = 0 <= indices.getInt(i) && indices.getInt(i) < size;
+      }
+      if (!fits) {
+        throw new IllegalArgumentException("a sparse vector of size " + size + " has "
+            + indices.numElements() + " indices, and " + given.numElements()
+            + " values: it needs a value for each index, and indices from 0 to its size less 1");
+      }
     }
 
     @Override
