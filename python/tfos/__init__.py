@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tfos.cluster.cluster import Cluster
     from tfos.cluster.ledger import Ledger
     from tfos.cluster.start import run
-    from tfos.keras.checkpoints import last_checkpoint
+    from tfos.keras.checkpoint.directory import last_checkpoint
     from tfos.node.context import NodeContext
     from tfos.node_status import NodeStatus
     from tfos.records.spark.sessions import register_tfrecords, save_tfrecords
@@ -75,7 +75,7 @@ __getattr__, __dir__ = lazy.attach(
         "Cluster": "tfos.cluster.cluster",
         "run": "tfos.cluster.start",
         "Ledger": "tfos.cluster.ledger",
-        "last_checkpoint": "tfos.keras.checkpoints",
+        "last_checkpoint": "tfos.keras.checkpoint.directory",
         "NodeContext": "tfos.node.context",
         "NodeStatus": "tfos.node_status",
         "register_tfrecords": "tfos.records.spark.sessions",

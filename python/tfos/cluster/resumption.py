@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from tfos.errors import BadInputError
-from tfos.keras.checkpoints import CheckpointDirectory, path_in_session
+from tfos.keras.checkpoint.directory import CheckpointDirectory, path_in_session
 from tfos.spark.connect import ConnectContext
 
 #: What Spark sets in the thread that brings a micro-batch, and in that of a DStream's interval.

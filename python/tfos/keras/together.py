@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from tfos import collective
 from tfos.errors import BadInputError
+from tfos.keras.request import Request
 from tfos.keras.sharing import WEIGHTS, Given, share
 from tfos.keras.variables import whole_value
 
@@ -36,6 +37,8 @@ class Together:
         self._without_rows: Any = None
         self._weight: Any = None
         self._may_be_weightless = False
+        #: What nodes agree on in each step; None as long as nobody wants that.
+        self.request: Request | None = None
         #: Asked at the end of an epoch: whether this node had no batch, and none will come.
         self.node_is_over: Callable[[], bool] = lambda: False
         #: Whether that was so on all nodes at the end of the last epoch.
@@ -65,6 +68,13 @@ class Together:
         given = share(variables, own, at_first_step=at_first_step, joining=joining)
         self._shared = True
         return given
+
+    def make_request(self) -> Request:
+        """From now on each step has it: graphs that were made before must be made anew. All nodes
+        call it before the same step, also those that join later."""
+        self.request = Request()
+        self._like, self._without_rows = None, None
+        return self.request
 
     def weigh(self, weight: Any, *, may_be_zero: bool = False) -> None:
         """What the gradients that come next weigh; None: as much as those of all others."""
@@ -147,6 +157,9 @@ class Together:
             compression=self._compression,
             name=_GRADIENTS,
         )
+        if self.request is not None:
+            with tf.control_dependencies([training]):
+                self.request.exchange(has_rows=trains)
         return means, training
 
     def _make_step_without_rows(self, like: list[Any]) -> Any:

@@ -365,13 +365,13 @@ class NodeContext:
         *,
         every_seconds: float | None = None,
         keep: int = 3,
+        sharded: bool = False,
     ) -> Any:
         """A callback of Keras 3, the last one and on all nodes, that keeps checkpoints of a ``fit``
-        and goes on from the last one: ``callbacks=[..., ctx.checkpoint("hdfs://namenode/run")]``.
-        One node writes at the end of each epoch, and after so many seconds; the directory is of
-        this ``fit`` alone, by default that of ``tfos.run(..., resume=...)``. See
-        docs/checkpoints.md; drivers have :func:`tfos.last_checkpoint`."""
-        from tfos.keras.saving import Checkpoints
+        and goes on from the last one, see docs/checkpoints.md. One node writes at the end of each
+        epoch and after so many seconds, or each a part, to a directory of this ``fit`` alone: by
+        default that of ``tfos.run(..., resume=...)``. Drivers have :func:`tfos.last_checkpoint`."""
+        from tfos.keras.checkpoint.saving import Checkpoints
 
         node = self._bootstrap["node"]
         resume = node.get("resume")
@@ -389,6 +389,7 @@ class NodeContext:
             path,
             every_seconds,
             keep,
+            sharded=sharded,
             nodes=self.size,
             reads_past=node.get("input_mode") != "spark",
             report=self.report if self._reporter else None,

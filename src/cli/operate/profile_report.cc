@@ -39,8 +39,7 @@ struct Part {
 };
 /// Whatever is called by code of these files is theirs. Those at the beginning count first.
 constexpr std::array kParts = {
-    Part{"/tfos/keras/saving.py", "checkpoints"},
-    Part{"/tfos/keras/checkpoints.py", "checkpoints"},
+    Part{"/tfos/keras/checkpoint/", "checkpoints"},
     Part{"/keras/src/saving/", "checkpoints"},
     Part{"/tensorflow/python/checkpoint/", "checkpoints"},
     Part{"/tensorflow/python/saved_model/", "checkpoints"},

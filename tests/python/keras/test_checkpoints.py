@@ -24,8 +24,8 @@ from support.spark.fake import FakeSparkContext
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
 from tfos.files.local import LocalFiles
-from tfos.keras import checkpoints
-from tfos.keras.checkpoints import CheckpointDirectory
+from tfos.keras.checkpoint import archive
+from tfos.keras.checkpoint.directory import CheckpointDirectory
 
 
 def written(directory, *numbers):
@@ -243,9 +243,9 @@ def test_where_all_are_damaged_training_does_not_begin_anew(tmp_path):
 def test_a_later_format_is_no_damage(tmp_path):
     [folder] = written(tmp_path, 1)
     manifest = pathlib.Path(folder, "manifest.json")
-    content = checkpoints._decoded(manifest.read_bytes())
-    manifest.write_bytes(checkpoints._encoded({**content, "format": 2}))
-    with pytest.raises(BadInputError, match="format 2"):
+    content = archive.decoded(manifest.read_bytes(), "manifest.json")
+    manifest.write_bytes(archive.encoded({**content, "format": 3}))
+    with pytest.raises(BadInputError, match="format 3"):
         tfos.last_checkpoint(tmp_path)
 
 

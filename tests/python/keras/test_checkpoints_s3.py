@@ -15,7 +15,8 @@ import pytest
 from support.files.checkpoints import checked, state_of
 from support.files.remote_files import names_in
 from support.places import IMPORT_PATHS, SCRIPTS
-from tfos.keras.checkpoints import CheckpointDirectory, State, Variable
+from tfos.keras.checkpoint.archive import Variable
+from tfos.keras.checkpoint.directory import CheckpointDirectory, State
 
 
 def write_next(directory, epoch):

@@ -12,8 +12,8 @@ import tfos
 from support.programs import checkpoints as programs
 from tfos.keras import ended_feed
 from tfos.keras.callback import Callback
+from tfos.keras.checkpoint.saving import Checkpoints
 from tfos.keras.empty_epochs import EpochWatch
-from tfos.keras.saving import Checkpoints
 
 EPOCHS = 5
 

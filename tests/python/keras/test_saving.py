@@ -18,9 +18,10 @@ from support.comparing import assert_same
 from support.files.remote_files import names_in
 from support.programs import checkpoints as programs
 from tfos.errors import BadInputError
-from tfos.keras import checkpoints, saving
-from tfos.keras.checkpoints import State
-from tfos.keras.saving import Checkpoints, _Writer
+from tfos.keras.checkpoint import archive, saving
+from tfos.keras.checkpoint.directory import State
+from tfos.keras.checkpoint.saving import Checkpoints
+from tfos.keras.checkpoint.writer import Writer
 from tfos.keras.skipping import is_skipping
 
 BATCHES, EPOCHS = programs.BATCHES, programs.EPOCHS
@@ -352,7 +353,7 @@ def test_a_training_that_a_callback_has_ended_is_done(tmp_path):
 
 def test_a_checkpoint_without_callbacks_is_restored(tmp_path, monkeypatch):
     """As a tfos wrote them that did not save these."""
-    monkeypatch.setattr(checkpoints.zipfile.ZipFile, "writestr", lambda *_: None)
+    monkeypatch.setattr(archive.zipfile.ZipFile, "writestr", lambda *_: None)
     fit_with(tmp_path, epochs=3)
     monkeypatch.undo()
     _, epochs, (stopping, _) = fit_with(tmp_path, epochs=4)
@@ -364,7 +365,7 @@ def test_there_are_at_most_two_copies(tmp_path, monkeypatch):
     callback, alive = Checkpoints(str(tmp_path), None, 3), weakref.WeakSet()
     begun, go_on, most = threading.Event(), threading.Event(), []
     write = callback._directory.write
-    plain = saving._optimizer_of
+    plain = saving.optimizer_of
 
     def slowly(state):
         begun.set()
@@ -384,7 +385,7 @@ def test_there_are_at_most_two_copies(tmp_path, monkeypatch):
         return plain(model)
 
     monkeypatch.setattr(saving, "State", state)
-    monkeypatch.setattr(saving, "_optimizer_of", before_copying)
+    monkeypatch.setattr(saving, "optimizer_of", before_copying)
     monkeypatch.setattr(callback._directory, "write", slowly)
     order = keras.callbacks.LambdaCallback(
         on_epoch_begin=lambda epoch, logs: begun.wait(60) if epoch else None,
@@ -395,7 +396,7 @@ def test_there_are_at_most_two_copies(tmp_path, monkeypatch):
 
 
 def test_what_waits_is_replaced_by_what_comes_later():
-    writer, written = _Writer(), []
+    writer, written = Writer(), []
     begun, go_on = threading.Event(), threading.Event()
 
     def first():

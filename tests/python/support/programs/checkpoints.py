@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import pathlib
 import signal
 import threading
+import warnings
 
 import numpy as np
 from pyspark import TaskContext
@@ -18,6 +20,8 @@ from support.waiting import wait_for
 from tfos.errors import BadInputError
 
 BATCHES, EPOCHS, ROWS = 5, 3, 8
+#: Seconds between two checkpoints, of which there is none within an epoch.
+NEVER = 1e9
 
 
 def model_of(seed, units=6):
@@ -136,7 +140,7 @@ def stopping_early(ctx, directory, dies):
     return history.epoch, stopping.best_epoch, model.get_weights()
 
 
-def resumable(ctx, directory, moment, dies):
+def resumable(ctx, directory, moment, dies, sharded=False):
     """Trains; with ``dies``, all nodes die when the checkpoint of a moment is there."""
     import keras
 
@@ -150,7 +154,7 @@ def resumable(ctx, directory, moment, dies):
     begin = keras.callbacks.LambdaCallback(
         on_epoch_begin=lambda epoch, logs: begun.append(int(model.optimizer.iterations))
     )
-    checkpoints = ctx.checkpoint(directory, every_seconds=0, keep=2)
+    checkpoints = ctx.checkpoint(directory, every_seconds=0, keep=2, sharded=sharded)
     history = model.fit(
         dataset_of(ctx.rank),
         epochs=EPOCHS,
@@ -169,11 +173,84 @@ def of_args(ctx):
     return resumable(ctx, **ctx.args)
 
 
+def uneven(ctx, directory):
+    """Nodes have different numbers of batches. Returns what became of the checkpoints, and all that
+    one has."""
+    import keras
+
+    model = model_of(seed=3 + ctx.rank)
+    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
+    kept = ctx.checkpoint(directory, every_seconds=0, keep=2, sharded=True)
+    model.fit(
+        dataset_of(ctx.rank, BATCHES + 4 * ctx.rank),
+        epochs=EPOCHS,
+        verbose=0,
+        callbacks=[kept, wait_for_writer(kept)],
+    )
+    return kept._counts, everything_of(model)
+
+
+def cannot_write_once(ctx, directory):
+    """The worker can't write its part of the first checkpoint. Returns what became of them here, and
+    the warnings."""
+    import keras
+
+    model = model_of(seed=3)
+    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
+    kept = ctx.checkpoint(directory, sharded=True)
+    if ctx.rank == 1:
+        plain = kept._directory._write_archive
+
+        def write(*arguments):
+            kept._directory._write_archive = plain
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        kept._directory._write_archive = write
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(
+            dataset_of(ctx.rank),
+            epochs=2,
+            verbose=0,
+            callbacks=[kept, wait_for_writer(kept)],
+        )
+    return kept._counts, [str(one.message) for one in caught]
+
+
+def of_two_steps(ctx, directory):
+    """Runs two steps in one call."""
+    import keras
+
+    model = model_of(seed=3)
+    optimizer = ctx.distribute(keras.optimizers.Adam(0.01))
+    model.compile(optimizer, "mse", steps_per_execution=2)
+    kept = ctx.checkpoint(directory, every_seconds=0, sharded=True)
+    model.fit(dataset_of(ctx.rank), verbose=0, callbacks=[kept])
+
+
+def with_a_directory_each(ctx, directory):
+    """Nodes that do not share a disk."""
+    import keras
+
+    model = model_of(seed=3)
+    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
+    begun = keras.callbacks.LambdaCallback(
+        on_train_batch_begin=lambda *_: pathlib.Path(f"{directory}-begun").touch()
+    )
+    own = pathlib.Path(directory) / str(ctx.rank)
+    model.fit(
+        dataset_of(ctx.rank),
+        epochs=1,
+        verbose=0,
+        callbacks=[ctx.checkpoint(own, sharded=True), begun],
+    )
+
+
 def lose_the_chief(ctx):
     """The chief dies in the second epoch. The others wait there for a later checkpoint."""
     import keras
 
-    directory = ctx.args["directory"]
+    directory, sharded = ctx.args["directory"], ctx.args.get("sharded", False)
     model = model_of(seed=ctx.rank)
     model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
 
@@ -184,13 +261,16 @@ def lose_the_chief(ctx):
     def wait(model):
         wait_for_checkpoint(directory, 1, 3)
 
+    kept = ctx.checkpoint(directory, every_seconds=0, sharded=sharded)
     model.fit(
         dataset_of(ctx.rank, 8),
         epochs=EPOCHS,
         verbose=0,
         callbacks=[
-            ctx.checkpoint(directory, every_seconds=0),
+            kept,
             after_batch(1, 2, die),
+            # Else a node that still writes could prevent that there are any of these steps.
+            *([wait_for_writer(kept)] if sharded else []),
             after_batch(1, 6, wait),
         ],
     )
@@ -203,13 +283,15 @@ def lose_the_chief_after_another(ctx):
     import keras
     from tfos import collective
 
-    directory = ctx.args["directory"]
+    directory, sharded = ctx.args["directory"], ctx.args.get("sharded", False)
     life = begin_life(ctx)
 
     class Act(keras.callbacks.Callback):
         complete = lost = None
 
         def on_train_batch_end(self, batch, logs=None):
+            if sharded and (life > 0 or self.lost is not None):
+                kept._writer.wait(60)  # Else a node that still writes could prevent all of them.
             if life > 0:
                 return
             if batch == 1 and ctx.rank == 2:
@@ -224,19 +306,19 @@ def lose_the_chief_after_another(ctx):
                 self.lost = batch
             elif self.lost is not None and batch == self.lost + 3:
                 wait_for_checkpoint(directory, 0, self.lost + 1)
+                if sharded:
+                    kept._every = NEVER
 
         def on_epoch_end(self, epoch, logs=None):
             assert life > 0 or self.lost is not None
 
     model = model_of(seed=ctx.rank)
     model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
+    # Where they agree, one is enough that asks: the one that knows when that is no more needed.
+    asks = not sharded or (ctx.rank, life) == (1, 0)
+    kept = ctx.checkpoint(directory, every_seconds=0 if asks else NEVER, sharded=sharded)
     say_it_joins(ctx)
-    model.fit(
-        dataset_of(ctx.rank, 2000),
-        epochs=1,
-        verbose=0,
-        callbacks=[ctx.checkpoint(directory, every_seconds=0), Act()],
-    )
+    model.fit(dataset_of(ctx.rank, 2000), epochs=1, verbose=0, callbacks=[kept, Act()])
     return life
 
 

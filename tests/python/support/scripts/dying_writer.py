@@ -3,6 +3,7 @@
 dying_writer.py DIRECTORY each       a process for each thing that a writer does, which is killed
                                      before it, or in the middle of it; says after each how it
                                      ended and which checkpoint is the newest
+dying_writer.py DIRECTORY parts      likewise, of nodes that write parts, one after the other
 dying_writer.py DIRECTORY endless    one after the other, and says which are there
 """
 
@@ -12,9 +13,10 @@ import os
 import signal
 import sys
 
-from support.files.checkpoints import checked, state_of
+from support.files.checkpoints import checked, state_of, write_in_parts
 from tfos.files.local import LocalFiles
-from tfos.keras.checkpoints import CheckpointDirectory
+from tfos.keras.checkpoint.directory import CheckpointDirectory
+from tfos.keras.checkpoint.parts import PartedDirectory
 
 
 class Deadly(LocalFiles):
@@ -62,23 +64,26 @@ class DeadlyFile(io.FileIO):
         super().close()
 
 
-def write_next(directory, files):
-    writer = CheckpointDirectory(directory)
+def write_next(directory, files, in_parts=False):
+    writer = PartedDirectory(directory)
     number = checked(directory).epoch + 1
     if files is not None:
         writer._access = files
-    writer.write(state_of(number))
+    if in_parts:
+        write_in_parts(writer, number)
+    else:
+        writer.write(state_of(number))
     writer.prune(2)
     return number
 
 
-def die_before_each(directory):
+def die_before_each(directory, in_parts):
     for number in itertools.count():
         child = os.fork()
         if not child:
             files = Deadly()
             files.left = number
-            write_next(directory, files)
+            write_next(directory, files, in_parts)
             os._exit(0)
         status = os.waitpid(child, 0)[1]
         print(status, checked(directory).epoch, flush=True)
@@ -88,8 +93,8 @@ def die_before_each(directory):
 
 if __name__ == "__main__":
     CheckpointDirectory(sys.argv[1]).write(state_of(0))
-    if sys.argv[2] == "each":
-        die_before_each(sys.argv[1])
+    if sys.argv[2] in ("each", "parts"):
+        die_before_each(sys.argv[1], in_parts=sys.argv[2] == "parts")
     else:
         while True:
             print(write_next(sys.argv[1], None), flush=True)

@@ -2,18 +2,15 @@
 :mod:`tfos.files`.
 
 docs/formats/checkpoint.md has the format. :func:`last_checkpoint` tells the driver what is there;
-nodes write and restore with ``ctx.checkpoint``, :mod:`tfos.keras.saving`. Needs neither Keras nor
-TensorFlow.
+nodes write and restore with ``ctx.checkpoint``, :mod:`tfos.keras.checkpoint.saving`. What several
+nodes write together is in :mod:`tfos.keras.checkpoint.parts`. Needs neither Keras nor TensorFlow.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import io
-import itertools
-import json
 import os
 import posixpath
 import re
@@ -21,8 +18,8 @@ import sys
 import uuid
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,24 +28,24 @@ from tfos.files import hadoop_settings, paths
 from tfos.files.access import access_for, scheme_of
 from tfos.files.local import LocalFiles
 from tfos.keras import callback_state
+from tfos.keras.checkpoint.archive import (
+    CALLBACKS,
+    DamageError,
+    Summed,
+    Values,
+    Variable,
+    decoded,
+    encoded,
+    member,
+    read_array,
+    write_arrays,
+)
 
-FORMAT = 1
+#: Of one archive, and of several that nodes have written.
+FORMAT, FORMAT_OF_PARTS = 1, 2
 _FOLDER = re.compile(r"checkpoint-(\d{8,})")
 _MANIFEST = "manifest.json"
-#: The last member of an archive.
-_CALLBACKS = "callbacks.json"
 _BLOCK_BYTES = 4 << 20
-
-
-class Variable(NamedTuple):
-    """What a variable is. ``dtype``: as TensorFlow calls it."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.dtype}{self.shape}"
 
 
 class State(NamedTuple):
@@ -58,14 +55,15 @@ class State(NamedTuple):
         epoch: where training goes on, from 0.
         step: how many batches of that epoch it has trained on.
         optimizer: the name of its class.
-        variables: each with its value, in the order of the model.
+        variables: each with its value, in the order of the model; without it where another node
+            writes that.
         callbacks: what those that decide on the training remember.
     """
 
     epoch: int
     step: int
     optimizer: str
-    variables: Sequence[tuple[Variable, np.ndarray]]
+    variables: Values
     callbacks: callback_state.State
 
 
@@ -89,7 +87,15 @@ class Saved(NamedTuple):
     checkpoint: Checkpoint
     optimizer: str
     variables: list[Variable]
+    files: list[str]
+
+
+class FileSum(NamedTuple):
+    """An archive: its name in the folder, its size in bytes, and its SHA-256 in hexadecimal."""
+
     file: str
+    size: int
+    sha256: str
 
 
 def last_checkpoint(directory: str | os.PathLike[str]) -> Checkpoint | None:
@@ -147,41 +153,66 @@ class CheckpointDirectory:
         """Writes one, which is there when this returns. A process that is killed meanwhile leaves a
         folder that does not count."""
         folder = self._folder(max(self._numbers(), default=0) + 1)
-        # Where a rename is a copy, after what was there is deleted, nothing is renamed.
-        renames = not self._access.creates_whole(folder)
         # Another process may write one with the same number.
         unique = uuid.uuid4().hex[:12]
-        file, manifest = f"state-{unique}.npz", f"{_MANIFEST}-{unique}"
+        file = f"state-{unique}.npz"
+
+        def write_archive() -> dict[str, Any]:
+            written = self._write_archive(folder, file, state.variables, state.callbacks)
+            return {
+                "format": FORMAT,
+                "file": written.file,
+                "bytes": written.size,
+                "file_sha256": written.sha256,
+            }
+
+        return self._commit(folder, unique, state, write_archive, lambda: [f"{folder}/{file}"])
+
+    def _commit(
+        self,
+        folder: str,
+        unique: str,
+        state: State,
+        write: Callable[[], dict[str, Any]],
+        written: Callable[[], Iterable[str]],
+    ) -> Checkpoint:
+        """Has ``write`` write the archives of a checkpoint, and then the manifest, which makes it
+        count.
+
+        Args:
+            folder: its folder.
+            unique: no other writer has it in the names of its files.
+            state: what the manifest describes.
+            write: returns what the manifest says of the archives.
+            written: the paths of what is to be deleted again after a failure.
+        """
+        # Where a rename is a copy, after what was there is deleted, nothing is renamed.
+        renames = not self._access.creates_whole(folder)
+        manifest = f"{folder}/{_MANIFEST}-{unique}"
         self._access.mkdirs(folder)
         try:
-            size, digest = self._write_file(
-                f"{folder}/{file}", lambda to: _write_arrays(to, state.variables, state.callbacks)
-            )
-            text = _encoded(
+            text = encoded(
                 {
-                    "format": FORMAT,
+                    **write(),
                     "epoch": state.epoch,
                     "step": state.step,
                     "optimizer": state.optimizer,
                     "variables": [
                         [one.name, one.dtype, list(one.shape)] for one, _ in state.variables
                     ],
-                    "file": file,
-                    "bytes": size,
-                    "file_sha256": digest,
                 }
             )
             if renames:
-                self._write_file(f"{folder}/{manifest}", lambda to: to.write(text))
+                self._write_file(manifest, lambda to: to.write(text))
         except BaseException:
             # A full disk needs the room.
             with contextlib.suppress(OSError):
-                self._access.delete(f"{folder}/{file}")
-                self._access.delete(f"{folder}/{manifest}")
+                for path in [*written(), manifest]:
+                    self._access.delete(path)
                 self._access.delete_if_empty(folder)
             raise
         if renames:
-            self._access.rename(f"{folder}/{manifest}", f"{folder}/{_MANIFEST}")
+            self._access.rename(manifest, f"{folder}/{_MANIFEST}")
         else:
             self._write_file(f"{folder}/{_MANIFEST}", lambda to: to.write(text))
         if isinstance(self._access, LocalFiles):
@@ -215,7 +246,7 @@ class CheckpointDirectory:
         for number in self._committed():
             try:
                 saved = self._verified(number)
-            except _DamageError as error:
+            except DamageError as error:
                 self._damaged.add(number)
                 why = f"{self._folder(number)} is damaged: {error}"
                 warnings.warn(
@@ -233,25 +264,31 @@ class CheckpointDirectory:
     def values(self, saved: Saved) -> Iterator[np.ndarray]:
         """The values of the variables, one after the other, in the order of ``saved.variables``.
         Types that NumPy lacks are unsigned integers of their size."""
-        with (
-            self._access.open(f"{saved.checkpoint.path}/{saved.file}") as file,
-            zipfile.ZipFile(file) as archive,
-        ):
+        with self._members(saved) as members:
             for place, variable in enumerate(saved.variables):
-                yield _read_array(archive, _member(place, variable))
+                name = member(place, variable)
+                yield read_array(members[name], name)
 
     def callbacks(self, saved: Saved) -> callback_state.State:
         """What callbacks remembered; {} in a checkpoint of a tfos that did not save it."""
-        with (
-            self._access.open(f"{saved.checkpoint.path}/{saved.file}") as file,
-            zipfile.ZipFile(file) as archive,
-        ):
-            if _CALLBACKS not in archive.namelist():
+        with self._members(saved) as members:
+            if CALLBACKS not in members:
                 return {}
             state: callback_state.State = callback_state.decoded(
-                archive.read(_CALLBACKS), lambda name: _read_array(archive, name)
+                members[CALLBACKS].read(CALLBACKS), lambda name: read_array(members[name], name)
             )
             return state
+
+    @contextlib.contextmanager
+    def _members(self, saved: Saved) -> Iterator[dict[str, zipfile.ZipFile]]:
+        """The archives that have them, by their names."""
+        with contextlib.ExitStack() as stack:
+            members = {}
+            for name in saved.files:
+                file = stack.enter_context(self._access.open(f"{saved.checkpoint.path}/{name}"))
+                archive = stack.enter_context(zipfile.ZipFile(file))
+                members.update(dict.fromkeys(archive.namelist(), archive))
+            yield members
 
     def _folder(self, number: int) -> str:
         return f"{self._path}/checkpoint-{number:08d}"
@@ -276,34 +313,52 @@ class CheckpointDirectory:
     def _verified(self, number: int) -> Saved:
         folder = self._folder(number)
         with self._access.open(f"{folder}/{_MANIFEST}") as file:
-            manifest = _decoded(file.read())
-        if manifest["format"] != FORMAT:
+            manifest = decoded(file.read(), _MANIFEST)
+        if manifest["format"] == FORMAT:
+            archives = [FileSum(manifest["file"], manifest["bytes"], manifest["file_sha256"])]
+        elif manifest["format"] == FORMAT_OF_PARTS:
+            archives = [FileSum(*part) for part in manifest["parts"]]
+        else:
             raise BadInputError(
-                f"{folder} has format {manifest['format']}, and this tfos knows {FORMAT}: take the "
-                "tfos that wrote it"
+                f"{folder} has format {manifest['format']}, and this tfos knows {FORMAT} and "
+                f"{FORMAT_OF_PARTS}: take the tfos that wrote it"
             )
-        summed = _Summed(None)
-        try:
-            with self._access.open(f"{folder}/{manifest['file']}") as file:
-                while block := file.read(_BLOCK_BYTES):
-                    summed.write(block)
-        except FileNotFoundError as error:
-            raise _DamageError(f"{manifest['file']} is not there") from error
-        if summed.size != manifest["bytes"]:
-            raise _DamageError(f"{manifest['file']} has {summed.size} bytes of {manifest['bytes']}")
-        if summed.digest() != manifest["file_sha256"]:
-            raise _DamageError(f"{manifest['file']} has other bytes than were written")
+        for archive in archives:
+            self._verify(folder, archive)
         return Saved(
             Checkpoint(folder, manifest["epoch"], manifest["step"]),
             manifest["optimizer"],
             [Variable(name, dtype, tuple(shape)) for name, dtype, shape in manifest["variables"]],
-            manifest["file"],
+            [archive.file for archive in archives],
         )
+
+    def _verify(self, folder: str, archive: FileSum) -> None:
+        """Raises :class:`DamageError` if a file has other bytes than were written, or none."""
+        summed = Summed(None)
+        try:
+            with self._access.open(f"{folder}/{archive.file}") as file:
+                while block := file.read(_BLOCK_BYTES):
+                    summed.write(block)
+        except FileNotFoundError as error:
+            raise DamageError(f"{archive.file} is not there") from error
+        if summed.size != archive.size:
+            raise DamageError(f"{archive.file} has {summed.size} bytes of {archive.size}")
+        if summed.digest() != archive.sha256:
+            raise DamageError(f"{archive.file} has other bytes than were written")
+
+    def _write_archive(
+        self, folder: str, name: str, variables: Values, callbacks: callback_state.State | None
+    ) -> FileSum:
+        """Writes the file ``name``."""
+        size, digest = self._write_file(
+            f"{folder}/{name}", lambda to: write_arrays(to, variables, callbacks)
+        )
+        return FileSum(name, size, digest)
 
     def _write_file(self, path: str, write: Callable[[Any], Any]) -> tuple[int, str]:
         """Bytes and SHA-256 of a file that ``write`` has written."""
         with self._access.create(path) as file:
-            summed = _Summed(file)
+            summed = Summed(file)
             write(summed)
             file.flush()
             # Hadoop's files have arrived when they are closed.
@@ -312,8 +367,12 @@ class CheckpointDirectory:
         return summed.size, summed.digest()
 
 
-class _DamageError(Exception):
-    """A checkpoint has not the bytes that were written."""
+def unusable(directory: str, error: OSError) -> BadInputError:
+    """What is raised when training begins with a directory that a node can't read or write."""
+    return BadInputError(
+        f"the directory of the checkpoints, {directory}, can't be used: {type(error).__name__}: "
+        f"{error}. This node must be able to read and write it. Nothing was deleted"
+    )
 
 
 def _sync_directory(path: str) -> None:
@@ -326,84 +385,3 @@ def _sync_directory(path: str) -> None:
             raise
     finally:
         os.close(directory)
-
-
-class _Summed:
-    """Counts and sums up what is written to a file, if there is one. Without ``tell``, so that an
-    archive never goes back."""
-
-    def __init__(self, file: IO[bytes] | None):
-        self._file = file
-        self._hash = hashlib.sha256()
-        self.size = 0
-
-    def write(self, data: Any) -> int:
-        size = memoryview(data).nbytes
-        if self._file is not None:
-            self._file.write(data)
-        self._hash.update(data)
-        self.size += size
-        return size
-
-    def flush(self) -> None:
-        if self._file is not None:
-            self._file.flush()
-
-    def digest(self) -> str:
-        return self._hash.hexdigest()
-
-
-def _write_arrays(
-    file: Any,
-    variables: Sequence[tuple[Variable, np.ndarray]],
-    callbacks: callback_state.State,
-) -> None:
-    """An archive as ``numpy.load`` reads it."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        for place, (variable, value) in enumerate(variables):
-            # Such as bfloat16, which is not NumPy's own.
-            plain = value if value.dtype.isbuiltin == 1 else value.view(f"u{value.itemsize}")
-            _write_array(archive, _member(place, variable), plain)
-        numbers = itertools.count()
-
-        def keep(array: np.ndarray) -> str:
-            name = f"callbacks/{next(numbers):05d}.npy"
-            _write_array(archive, name, array)
-            return name
-
-        # They may remember weights as large as the model's.
-        archive.writestr(_CALLBACKS, callback_state.encoded(callbacks, keep))
-
-
-def _write_array(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
-    with archive.open(name, "w", force_zip64=True) as member:
-        np.lib.format.write_array(member, array, allow_pickle=False)
-
-
-def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    with archive.open(name) as member:
-        array: np.ndarray = np.lib.format.read_array(member, allow_pickle=False)
-    return array
-
-
-def _member(place: int, variable: Variable) -> str:
-    return f"{place:05d} {variable.name}.npy"
-
-
-def _encoded(manifest: dict[str, Any]) -> bytes:
-    """As the file has it: with a sum of its own."""
-    text = json.dumps(manifest, indent=1, sort_keys=True)
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return (json.dumps({**manifest, "sha256": digest}, indent=1, sort_keys=True) + "\n").encode()
-
-
-def _decoded(text: bytes) -> dict[str, Any]:
-    try:
-        manifest: dict[str, Any] = json.loads(text)
-        del manifest["sha256"]
-        whole = _encoded(manifest) == text
-    except (ValueError, TypeError, KeyError, RecursionError):
-        whole = False
-    if not whole:
-        raise _DamageError(f"{_MANIFEST} has other bytes than were written")
-    return manifest

@@ -5,11 +5,15 @@ One node writes: the first of those that train. The step thread copies the varia
 memory, and a thread of the callback writes them. When training begins, the same node reads the
 newest whole checkpoint, and gives the others what it has read. So a directory that only one node
 reaches is enough, unless nodes may be lost, and HDFS is not read once for each node.
+
+With ``sharded=True`` each node writes a part. They agree on each checkpoint before they copy what
+they write: at the end of an epoch, where they meet anyway, and after a step in which one of them
+has asked for it (:mod:`tfos.keras.request`). From then on each goes on by itself, and the first one
+writes the manifest when it has found all parts (:mod:`tfos.keras.checkpoint.parts`).
 """
 
 from __future__ import annotations
 
-import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -22,7 +26,20 @@ from tfos import collective
 from tfos.errors import BadInputError
 from tfos.keras import callback_state
 from tfos.keras.callback import Callback, tell_companions
-from tfos.keras.checkpoints import CheckpointDirectory, Saved, State, Variable
+from tfos.keras.checkpoint.agreement import Agreement
+from tfos.keras.checkpoint.directory import Saved, State, unusable
+from tfos.keras.checkpoint.model import (
+    are_alike,
+    bytes_of,
+    check,
+    compare,
+    described,
+    optimizer_of,
+    seeds_of,
+    variables_of,
+)
+from tfos.keras.checkpoint.parts import PartedDirectory, split
+from tfos.keras.checkpoint.writer import Writer
 from tfos.keras.empty_epochs import EpochWatch
 from tfos.keras.fit import is_distributed
 from tfos.keras.joining import state_of
@@ -42,6 +59,7 @@ class Checkpoints(Callback):
         directory: the files of this ``fit``, and of no other.
         every_seconds: after how many seconds one is due, besides the end of each epoch.
         keep: how many are left there.
+        sharded: whether each node writes a part; all reach the directory then.
         nodes: how many train.
         reads_past: whether a node reads its data itself, and so reads past what it was trained on.
         report: publishes metrics.
@@ -56,6 +74,7 @@ class Checkpoints(Callback):
         every_seconds: float | None,
         keep: int,
         *,
+        sharded: bool = False,
         nodes: int = 1,
         reads_past: bool = True,
         report: Callable[..., None] | None = None,
@@ -66,18 +85,21 @@ class Checkpoints(Callback):
             raise BadInputError(f"keep={keep}: at least 1 checkpoint is kept")
         if every_seconds is not None and every_seconds < 0:
             raise BadInputError(f"every_seconds={every_seconds} is below 0")
-        self._directory = CheckpointDirectory(directory)
+        self._directory = PartedDirectory(directory)
         self._every = every_seconds
         self._keep = keep
+        self._sharded = sharded
         self._nodes = nodes
         self._reads_past = reads_past
         self._report = report
         self._epochs_done = epochs_done
         self._feed = feed
-        self._writer = _Writer()
+        self._writer = Writer()
         #: The ranks of those that have trained since the epoch began, and are there; none in a node
         #: that has joined them later.
         self._members: list[int] = []
+        #: With the other nodes, where each writes a part.
+        self._agreement: Agreement | None = None
         self._epoch = 0
         self._step = 0  # of the epoch
         self._epochs_read: int | None = None  # of the feed, when the epoch began
@@ -92,7 +114,7 @@ class Checkpoints(Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         model = self.model
-        _check(model, self._nodes)
+        check(model, self._nodes)
         if self._epochs_done is not None and self.params.get("steps") is not None:
             raise BadInputError(
                 "resume: the driver counts the epochs that it feeds, and this fit counts epochs of "
@@ -104,13 +126,19 @@ class Checkpoints(Callback):
         optimizer = model.optimizer
         if not optimizer.built:
             optimizer.build(model.trainable_variables)
+        if self._sharded and is_distributed(optimizer):
+            self._agreement = Agreement(self._directory, model, self._every is not None)
         if not is_distributed(optimizer):
             self._members = [0]
             position = self._restore()
         elif collective.group().has_state:
             position = self._restore_together()
+            if self._agreement is not None:
+                self._agreement.begin()
         else:  # It joins others that train, which give it everything.
             position = None
+            if self._agreement is not None:
+                self._agreement.join()
         if position is not None:
             epoch, step = position
             if callback_state.has_ended_training(self.companions):
@@ -127,14 +155,22 @@ class Checkpoints(Callback):
         # It belongs to this fit alone, which has read it by now, and may yet fail.
         self.model._initial_epoch = None
 
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if self._agreement is not None:
+            self._agreement.say(
+                asks=self._is_due(), prevents=self._writer.is_busy or is_skipping(self.model)
+            )
+
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._step = batch + 1
         self._watch.add_batch()
         self._note_outcomes()
-        if (
+        if self._agreement is not None:
+            if self._agreement.is_due():
+                self._save_together(self._agreement, lambda: (self._epoch, self._step))
+        elif (
             self._writes()  # Each time: a lost node may come again before the next one is due.
-            and self._every is not None
-            and time.monotonic() - self._last_time >= self._every
+            and self._is_due()
             and not self._writer.is_busy
             and not is_skipping(self.model)
         ):
@@ -142,19 +178,19 @@ class Checkpoints(Callback):
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         skip_no_more(self.model)  # The data may have become less.
+        self._note_outcomes()
+        if self._agreement is not None:
+            self._save_together(self._agreement, lambda: self._position_after(epoch))
+            return
         if is_distributed(self.model.optimizer) and collective.group().is_elastic:
             self._meet()  # The first may be lost, and others may have come.
-        self._note_outcomes()
-        # Of an empty one, a later run would believe that it was trained.
-        if not self._writes() or self._watch.is_empty(self.model):
-            return
-        if self._is_whole():
-            self._save(epoch + 1, 0)
-        else:
-            self._save(epoch, self._step)
+        if self._writes() and (position := self._position_after(epoch)) is not None:
+            self._save(*position)
 
     def on_train_end(self, logs: Any = None) -> None:
         self.model._initial_epoch = None  # There may have been no epoch.
+        if self._agreement is not None:  # Steps of a later fit ask, too.
+            self._agreement.say(asks=False, prevents=False)
         if not self._writer.wait(LAST_WRITE_TIMEOUT):
             warnings.warn(
                 f"the last checkpoint was not written to {self._directory.name} within "
@@ -172,6 +208,17 @@ class Checkpoints(Callback):
             there = set(collective.group().ranks)
             self._members = [rank for rank in self._members if rank in there]
         return len(self._members) == 1 or self._members[:1] == [collective.rank()]
+
+    def _is_due(self) -> bool:
+        """Within an epoch."""
+        return self._every is not None and time.monotonic() - self._last_time >= self._every
+
+    def _position_after(self, epoch: int) -> tuple[int, int] | None:
+        """Where training would go on, at the end of an epoch; None where nothing is saved."""
+        # Of an empty one, a later run would believe that it was trained.
+        if self._watch.is_empty(self.model):
+            return None
+        return (epoch + 1, 0) if self._is_whole() else (epoch, self._step)
 
     def _is_whole(self) -> bool:
         """Whether the epoch that ends here has had all its rows, and not only those that came
@@ -203,29 +250,69 @@ class Checkpoints(Callback):
         self._members = ranks.numpy().tolist()
 
     def _save(self, epoch: int, step: int) -> None:
-        self._last_time = time.monotonic()
-        model, directory, keep = self.model, self._directory, self._keep
-        self._writer.drop_waiting()  # So memory holds two copies at most.
-        state = State(
-            epoch,
-            step,
-            _optimizer_of(model),
-            # Copies: the next step changes what the variables have.
-            [
-                (_described(one), np.array(tf.convert_to_tensor(one).numpy()))
-                for one in [*state_of(model), *_seeds_of(model)]
-            ],
-            callback_state.state_of(self.companions) if step == 0 else self._remembered,
-        )
+        variables = variables_of(self.model)
+        state = self._copied(epoch, step, variables, [True] * len(variables))
+        directory = self._directory
+        self._write(lambda: directory.write(state), epoch, step)
 
-        def write() -> None:
-            directory.write(state)
+    def _write(self, write: Callable[[], Any], epoch: int, step: int) -> None:
+        """Has a checkpoint written, and older ones deleted then."""
+        directory, keep = self._directory, self._keep
+
+        def write_and_prune() -> None:
+            write()
             try:
                 directory.prune(keep)
             except OSError as error:
                 raise _PruneError(f"{type(error).__name__}: {error}") from error
 
-        self._writer.write(write, f"epoch {epoch}, step {step}")
+        self._writer.write(write_and_prune, f"the checkpoint of epoch {epoch}, step {step}")
+
+    def _copied(self, epoch: int, step: int, variables: list[Any], own: list[bool]) -> State:
+        """What a node writes: of the variables those that are its ``own``."""
+        self._last_time = time.monotonic()
+        self._writer.drop_waiting()  # So memory holds two copies at most.
+        return State(
+            epoch,
+            step,
+            optimizer_of(self.model),
+            # Copies: the next step changes what the variables have.
+            [
+                (described(one), np.array(tf.convert_to_tensor(one).numpy()) if is_own else None)
+                for one, is_own in zip(variables, own, strict=True)
+            ],
+            callback_state.state_of(self.companions) if step == 0 else self._remembered,
+        )
+
+    def _save_together(
+        self, agreement: Agreement, position: Callable[[], tuple[int, int] | None]
+    ) -> None:
+        """Has each node write its part. All call it. ``position``: where training would go on, as
+        the first node has it; None where nothing is saved."""
+        agreed = agreement.agree(position)
+        if agreed is None:
+            return
+        epoch, step, ranks = agreed
+        if len(ranks) == 1:
+            self._save(epoch, step)
+            return
+        model, directory, variables = self.model, self._directory, variables_of(self.model)
+        owners = split([*map(bytes_of, variables)], are_alike(model, variables), len(ranks))
+        rank, group = collective.rank(), collective.group()
+        place = ranks.index(rank)
+        state = self._copied(epoch, step, variables, [owner == place for owner in owners])
+        plan = agreement.plan(agreed, state)
+        if place == 0:
+            self._write(
+                lambda: directory.write_with_others(plan, state, group.names, lambda: group.ranks),
+                epoch,
+                step,
+            )
+        else:
+            self._writer.write(
+                lambda: directory.write_part(plan, rank, state.variables),
+                f"this node's part of the checkpoint of epoch {epoch}, step {step}",
+            )
 
     def _note_outcomes(self) -> None:
         """Says, in the program's thread, what has become of the last ones."""
@@ -242,7 +329,7 @@ class Checkpoints(Callback):
                 )
             elif error is not None:
                 warnings.warn(
-                    f"the checkpoint of {what} was not written to {self._directory.name}: "
+                    f"{what} was not written to {self._directory.name}: "
                     f"{type(error).__name__}: {error}. Training goes on, and the checkpoints "
                     "before it are still there",
                     RuntimeWarning,
@@ -256,7 +343,7 @@ class Checkpoints(Callback):
     def _restore_together(self) -> tuple[int, int] | None:
         """What :meth:`_restore` returned on the node that has read, on all nodes, which have its
         state then."""
-        seeds = _seeds_of(self.model)
+        seeds = seeds_of(self.model)
         position: tuple[int, int] | None = None
         has_read = False
         while True:
@@ -304,8 +391,8 @@ class Checkpoints(Callback):
             self._compare_with_driver(saved)
             if saved is None:
                 return None
-            variables = [*state_of(self.model), *_seeds_of(self.model)]
-            _compare(saved, [_described(one) for one in variables], _optimizer_of(self.model))
+            variables = variables_of(self.model)
+            compare(saved, [described(one) for one in variables], optimizer_of(self.model))
             for variable, kind, value in zip(
                 variables, saved.variables, directory.values(saved), strict=True
             ):
@@ -313,11 +400,7 @@ class Checkpoints(Callback):
                 variable.assign(value if value.dtype == dtype else value.view(dtype))
             callback_state.adopt(self.companions, directory.callbacks(saved))
         except OSError as error:
-            raise BadInputError(
-                f"the directory of the checkpoints, {directory.name}, can't be used: "
-                f"{type(error).__name__}: {error}. This node must be able to read and write it. "
-                "Nothing was deleted"
-            ) from error
+            raise unusable(directory.name, error) from error
         return saved.checkpoint.epoch, saved.checkpoint.step
 
     def _compare_with_driver(self, saved: Saved | None) -> None:
@@ -334,124 +417,3 @@ class Checkpoints(Callback):
 
 class _PruneError(Exception):
     """A checkpoint was written, and older ones can't be deleted."""
-
-
-class _Writer:
-    """Writes in a thread of its own, one after the other. What waits is replaced by what comes
-    later. A caller that drops it before it makes more has at most two copies of the variables.
-
-    Owner and lifetime: a callback; the thread ends when there is nothing to write. Threads: any.
-    """
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
-        self._waiting: tuple[Callable[[], None], str] | None = None
-        self._outcomes: list[tuple[str, Exception | None]] = []
-
-    @property
-    def is_busy(self) -> bool:
-        with self._changed:
-            return self._thread is not None
-
-    def write(self, write: Callable[[], None], what: str) -> None:
-        with self._changed:
-            self._waiting = (write, what)
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="tfos-checkpoints", daemon=True
-                )
-                self._thread.start()
-
-    def drop_waiting(self) -> None:
-        """Forgets what waits, if anything does."""
-        with self._changed:
-            self._waiting = None
-
-    def wait(self, timeout: float) -> bool:
-        """Whether all is written, or has failed, within so many seconds."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._thread is None, timeout)
-
-    def take_outcomes(self) -> list[tuple[str, Exception | None]]:
-        """What was written since, each with its error or None."""
-        with self._changed:
-            outcomes, self._outcomes = self._outcomes, []
-        return outcomes
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                if self._waiting is None:
-                    self._thread = None
-                    self._changed.notify_all()
-                    return
-                write, what = self._waiting
-                self._waiting = None
-            error: Exception | None = None
-            try:
-                write()
-            except Exception as failure:  # The boundary: training goes on, whatever it is.
-                error = failure
-            del write  # And with it the copies.
-            with self._changed:
-                self._outcomes.append((what, error))
-
-
-def _check(model: Any, nodes: int) -> None:
-    import keras
-
-    if not isinstance(model, keras.Model) or keras.backend.backend() != "tensorflow":
-        raise BadInputError("ctx.checkpoint is for models of Keras 3 on TensorFlow")
-    if nodes > 1 and not is_distributed(model.optimizer):
-        raise BadInputError(
-            f"ctx.checkpoint is for one model that all {nodes} nodes train: compile it with "
-            "ctx.distribute(optimizer). Nodes with a model each can have a BackupAndRestore of "
-            "Keras each"
-        )
-    if not all(layer.built for layer in model._flatten_layers()):
-        raise BadInputError(
-            "ctx.checkpoint needs a model that has its weights before the first step: give it an "
-            "input shape, or call it once before it is trained"
-        )
-
-
-def _seeds_of(model: Any) -> list[Any]:
-    """The states of random numbers, as those of Dropout: a seed, and how many were drawn."""
-    weights = {id(weight) for weight in model.weights}
-    return [variable for variable in model.variables if id(variable) not in weights]
-
-
-def _described(variable: Any) -> Variable:
-    return Variable(variable.path, tf.as_dtype(variable.dtype).name, tuple(variable.shape))
-
-
-def _optimizer_of(model: Any) -> str:
-    return type(model.optimizer).__name__
-
-
-def _compare(saved: Saved, variables: list[Variable], optimizer: str) -> None:
-    """Raises :class:`BadInputError` if a checkpoint is of another model. Names may differ: Keras
-    numbers layers anew for each model of a process."""
-    theirs = saved.variables
-    place = next(
-        (
-            place
-            for place, (one, other) in enumerate(zip(theirs, variables, strict=False))
-            if one[1:] != other[1:]
-        ),
-        min(len(theirs), len(variables)),
-    )
-    if place < max(len(theirs), len(variables)):
-        there, here = (
-            str(each[place]) if place < len(each) else "not there" for each in (theirs, variables)
-        )
-        what = f"variable {place} is {there} in it, and {here} in this program"
-    elif saved.optimizer != optimizer:
-        what = f"its optimizer is {saved.optimizer}, and this program's is {optimizer}"
-    else:
-        return
-    raise BadInputError(
-        f"{saved.checkpoint.path} is of another model: {what}. Nothing was restored. Train that "
-        "model, or give another directory"
-    )

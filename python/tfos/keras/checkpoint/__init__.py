@@ -1,0 +1,1 @@
+"""The checkpoints of a training that ``ctx.checkpoint`` writes and restores."""
