@@ -25,6 +25,12 @@ THREE_EXECUTORS = "local-cluster[3,1,1024]"
 MOMENT = (1, 3)
 
 
+@pytest.fixture(scope="module")
+def two_nodes():
+    with TwoNodes() as nodes:
+        yield nodes
+
+
 def parts_in(folder):
     return [name for name in names_in(folder) if name.endswith(".npz")]
 
@@ -48,16 +54,14 @@ def fit_alone(directory, epochs, sharded=False):
     return model, history.epoch
 
 
-@pytest.mark.parametrize("kind", ["local", pytest.param("hdfs", marks=pytest.mark.long)])
-def test_two_nodes_go_on_after_a_kill(kind, empty_directory):
-    base = empty_directory(kind)
-    run, whole = f"{base}/run", f"{base}/whole"
+@pytest.mark.long
+def test_two_nodes_go_on_after_a_kill(two_nodes, tmp_path):
+    run, whole = str(tmp_path / "run"), str(tmp_path / "whole")
     with TwoNodes() as killed, pytest.raises(Died):
         killed.run(programs.resumable, run, MOMENT, True, True)
-    with TwoNodes() as nodes:
-        resumed = nodes.run(programs.resumable, run, MOMENT, False, True)
-        # It is the one that the chief writes alone.
-        undisturbed = nodes.run(programs.resumable, whole, MOMENT, False, False)
+    resumed = two_nodes.run(programs.resumable, run, MOMENT, False, True)
+    # It is the training of which the chief writes all.
+    undisturbed = two_nodes.run(programs.resumable, whole, MOMENT, False, False)
     check(resumed, undisturbed)
     last = tfos.last_checkpoint(run)
     assert last[1:] == (programs.EPOCHS, 0)
@@ -69,11 +73,10 @@ def test_two_nodes_go_on_after_a_kill(kind, empty_directory):
 
 
 @pytest.mark.long
-def test_nodes_go_on_with_what_another_number_of_nodes_wrote(tmp_path):
+def test_nodes_go_on_with_what_another_number_of_nodes_wrote(two_nodes, tmp_path):
     model, _ = fit_alone(tmp_path, 1, sharded=True)
     assert len(parts_in(tfos.last_checkpoint(tmp_path).path)) == 1, "one node writes it whole"
-    with TwoNodes() as nodes:
-        together = nodes.run(programs.resumable, str(tmp_path), MOMENT, False, True)
+    together = two_nodes.run(programs.resumable, str(tmp_path), MOMENT, False, True)
     assert [node["epochs"] for node in together] == [[1, 2], [1, 2]]
     assert together[0]["begun"] == int(model.optimizer.iterations)
     again, epochs = fit_alone(tmp_path, programs.EPOCHS + 1)
@@ -83,10 +86,9 @@ def test_nodes_go_on_with_what_another_number_of_nodes_wrote(tmp_path):
     assert_same(programs.everything_of(done), programs.everything_of(again))
 
 
-def test_nodes_with_other_numbers_of_rows_agree(tmp_path):
+def test_nodes_with_other_numbers_of_rows_agree(two_nodes, tmp_path):
     """Within an epoch, too, as long as both have some."""
-    with TwoNodes() as nodes:
-        (chief, first), (worker, second) = nodes.run(programs.uneven, str(tmp_path))
+    (chief, first), (worker, second) = two_nodes.run(programs.uneven, str(tmp_path))
     assert chief["checkpoint_failures"] == worker["checkpoint_failures"] == 0
     assert chief["checkpoints"] == worker["checkpoints"] > programs.EPOCHS
     assert tfos.last_checkpoint(tmp_path)[1:] == (programs.EPOCHS, 0)
@@ -96,9 +98,8 @@ def test_nodes_with_other_numbers_of_rows_agree(tmp_path):
     assert len(second) == len(first)
 
 
-def test_nodes_without_a_common_directory_do_not_begin(tmp_path):
-    with TwoNodes() as nodes:
-        failures = nodes.failures_of(programs.with_a_directory_each, str(tmp_path / "run"))
+def test_nodes_without_a_common_directory_do_not_begin(two_nodes, tmp_path):
+    failures = two_nodes.failures_of(programs.with_a_directory_each, str(tmp_path / "run"))
     for failure in failures:
         assert "BadInputError: ctx.checkpoint(sharded=True): worker:0 on host" in failure
         assert "can't read and write" in failure and "what chief:0 on host" in failure
@@ -115,9 +116,8 @@ def test_a_node_that_joins_without_the_directory_of_the_others_fails(tmp_path):
         agreement.join()
 
 
-def test_all_hear_of_a_part_that_cannot_be_written(tmp_path):
-    with TwoNodes() as nodes:
-        chief, worker = nodes.run(programs.cannot_write_once, str(tmp_path))
+def test_all_hear_of_a_part_that_cannot_be_written(two_nodes, tmp_path):
+    chief, worker = two_nodes.run(programs.cannot_write_once, str(tmp_path))
     assert chief[0] == worker[0] == {"checkpoints": 1, "checkpoint_failures": 1}
     assert any(
         "the checkpoint of epoch 1, step 0 was not written" in text
@@ -129,9 +129,8 @@ def test_all_hear_of_a_part_that_cannot_be_written(tmp_path):
     assert names_in(tmp_path) == [".tfos-parts", "checkpoint-00000002"]
 
 
-def test_steps_in_one_execution_are_refused_within_an_epoch(tmp_path):
-    with TwoNodes() as nodes:
-        failures = nodes.failures_of(programs.of_two_steps, str(tmp_path))
+def test_steps_in_one_execution_are_refused_within_an_epoch(two_nodes, tmp_path):
+    failures = two_nodes.failures_of(programs.of_two_steps, str(tmp_path))
     assert all("is for steps_per_execution=1" in failure for failure in failures)
 
 
