@@ -221,7 +221,15 @@ SETTINGS: tuple[Setting, ...] = (
         "address a node listens on for feeders of other hosts; 0.0.0.0: all of IPv4 and IPv6",
     ),
     Setting("feed.memory", int, 256 << 20, "bytes", "maximum memory for chunks in one node", 1),
-    Setting("feed.region", int, 32 << 20, "bytes", "memory shared with one feeder", 1),
+    Setting(
+        "feed.region",
+        int,
+        32 << 20,
+        "bytes",
+        "memory shared with one feeder; a node gives 32 MiB at most",
+        1,
+        maximum=32 << 20,  # FeedServerOptions::region_bytes of nodes.
+    ),
     Setting("feed.chunk", int, 1 << 20, "bytes", "size a chunk is filled to", 1),
     Setting(
         "feed.jvm",

@@ -124,6 +124,7 @@ def test_sizes_and_times_are_read_as_spark_writes_them(keyword, text, value):
         ("heartbeat.interval", 0.001, "is too small: at least 0.01 seconds"),
         ("heartbeat.timeout", 10000000, "is too large"),
         ("feed.memory", 1 << 60, "is too large"),
+        ("feed.region", "64m", "is too large: at most 33554432 bytes"),
     ],
 )
 def test_values_that_cannot_be_are_refused_with_what_is_expected(key, text, message):
