@@ -41,7 +41,7 @@ Result<std::span<std::byte>> PartitionWriter::Reserve(std::size_t bytes) {
 Result<std::span<std::byte>> PartitionWriter::ReserveRoom(std::size_t bytes) {
   if (nodes_.ended()) return Status(ErrorKind::kBadInput, "a chunk after the end of the partition");
   if (alone_) {
-    if (bytes > largest_region_) return ReserveAlone(bytes);
+    if (bytes > smallest_region_) return ReserveAlone(bytes);
     TFOS_RETURN_IF_ERROR(nodes_.Leave());
     alone_ = false;
     TFOS_RETURN_IF_ERROR(nodes_.Open());
@@ -60,14 +60,16 @@ Result<std::span<std::byte>> PartitionWriter::ReserveRoom(std::size_t bytes) {
       FedNode& node = nodes_[i];
       if (!node.asked || !node.open()) continue;
       node.capacity_bytes = std::max(node.capacity_bytes, node.free_bytes);
-      largest_region_ = std::max(largest_region_, node.capacity_bytes);
+      smallest_region_ = candidates.empty() ? node.capacity_bytes
+                                            : std::min(smallest_region_, node.capacity_bytes);
       candidates.push_back({.free_bytes = node.free_bytes,
                             .capacity_bytes = node.capacity_bytes,
                             .accepted = node.accepted,
                             .remote = node.remote});
       node_of_candidate.push_back(i);
     }
-    if (train && !candidates.empty() && bytes > largest_region_) return ReserveAlone(bytes);
+    // Alone, as none may wait for more memory while this feeder holds that of another one.
+    if (train && !candidates.empty() && bytes > smallest_region_) return ReserveAlone(bytes);
     const Clock::TimePoint now = Clock::Steady().Now();
     const bool anywhere = nodes_.OutOfRoom(now);
     const BalanceChoice choice = ChooseNode(candidates, bytes, anywhere);

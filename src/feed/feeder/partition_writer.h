@@ -87,10 +87,10 @@ class PartitionWriter {
 
   const PartitionWriterOptions options_;
   PartitionNodes nodes_;
-  std::size_t reserved_ = 0;       ///< The node that the last Reserve chose.
-  std::span<std::byte> room_;      ///< What it gave.
-  std::vector<std::byte> sample_;  ///< A chunk of the partition, for nodes without a row.
-  std::uint64_t largest_region_ = 0;
+  std::size_t reserved_ = 0;           ///< The node that the last Reserve chose.
+  std::span<std::byte> room_;          ///< What it gave.
+  std::vector<std::byte> sample_;      ///< A chunk of the partition, for nodes without a row.
+  std::uint64_t smallest_region_ = 0;  ///< Of the sessions that were open when it last looked.
   bool alone_ = false;  ///< A large chunk is or was the last: there is no session but its own.
   ItemRanges delivered_;
   std::vector<AcceptedChunk> delivered_chunks_;

@@ -61,6 +61,31 @@ TEST_F(PartitionWriterTest, AHugeRowGoesToANodeThatHasMemoryForIt) {
   EXPECT_EQ(servers_[0]->counters().broken_sessions, 0u) << "it has left, and did not die";
 }
 
+// A session gets what another one has left, which may be more than it asked for.
+TEST_F(PartitionWriterTest, ARowThatFitsTheMemoryBeforeButNotThatOfNowIsSent) {
+  StartServers(1, 16);
+  const std::string large(kSmallRegion * 7 / 4, 'l');
+  Result<std::unique_ptr<PartitionWriter>> before = PartitionWriter::Open(Options(0));
+  ASSERT_TRUE(before.ok() && Put(**before, large).ok());
+  EXPECT_TRUE(Take(*servers_[0]) == large);
+  ASSERT_TRUE((*before)->Finish().ok());
+
+  Result<std::unique_ptr<PartitionWriter>> small = PartitionWriter::Open(Options(1));
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(Options(2));
+  ASSERT_TRUE(small.ok() && writer.ok());
+  ASSERT_TRUE(Put(**writer, large, 0).ok());
+  EXPECT_TRUE(Take(*servers_[0]) == large);
+  EXPECT_EQ(servers_[0]->counters().open_sessions, 2u) << "it did not need a session of its own";
+  const std::string huge(kSmallRegion * 3, 'h');
+  ASSERT_TRUE(Put(**writer, huge, 1).ok());
+  EXPECT_TRUE(Take(*servers_[0]) == huge);
+  ASSERT_TRUE((*small)->Finish().ok());  // Its memory is the writer's next.
+  const Status put = Put(**writer, large, 2);
+  ASSERT_TRUE(put.ok()) << put.DebugString();
+  EXPECT_TRUE(Take(*servers_[0]) == large);
+  ASSERT_TRUE((*writer)->Finish().ok());
+}
+
 class HugeRowTest : public PartitionWriterTest {
  protected:
   /// The memory of all nodes is with rows that their programs hold.

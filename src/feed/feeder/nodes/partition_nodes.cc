@@ -355,6 +355,9 @@ Status PartitionNodes::Leave() {
     node.stopped = !node.wants_rows();
     node.asked = false;
     node.client.reset();
+    // The next session may get other memory.
+    node.free_bytes = 0;
+    node.capacity_bytes = 0;
   }
   ended_ = false;
   return Status::Ok();
