@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -33,6 +34,19 @@ TEST_F(PartitionWriterTest, ANodeThatIsGoneIsNotAsked) {
   ASSERT_TRUE(Put(**writer, "for the other").ok());
   ASSERT_TRUE((*writer)->Finish().ok());
   EXPECT_EQ(Take(*servers_[1]), "for the other");
+}
+
+TEST_F(PartitionWriterTest, AFeederThatHasLostAllNodesSaysSoAtOnce) {
+  StartServers(3, 4);
+  PartitionWriterOptions options = Options(0);
+  for (std::size_t i = 1; i < options.endpoints.size(); ++i) options.endpoints[i].unix_name.clear();
+  options.most_remote_nodes = 1;  // To the last one there is no connection.
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
+  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  for (const std::uint32_t node : {0, 1, 2}) End(node);
+  const Status status = Put(**writer, "for nobody");
+  EXPECT_EQ(status.kind(), ErrorKind::kReconnect) << status.DebugString();
+  EXPECT_THAT(status.ToString(), HasSubstr("feed partition 0: no node could be reached"));
 }
 
 /// A host where connections succeed and nobody says a word.

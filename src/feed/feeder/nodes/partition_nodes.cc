@@ -153,7 +153,7 @@ Status PartitionNodes::LeaveOut(std::size_t node, const Status& status) {
   if (status.kind() != ErrorKind::kReconnect) return status;
   TFOS_RETURN_IF_ERROR(fates_.AwaitEnd(nodes_[node].endpoint, status));
   Erase(node, status);
-  return Status::Ok();
+  return nodes_.empty() ? Unreachable() : Status::Ok();
 }
 
 void PartitionNodes::Erase(std::size_t node, const Status& status) {

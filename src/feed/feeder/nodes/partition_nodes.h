@@ -111,8 +111,8 @@ class PartitionNodes {
   Status Leave();
 
   /// Leaves the node out when `status` says that its connection is gone, and the coordinator that
-  /// it has ended. Else the attempt fails: a node that runs may have rows of the partition. Passes
-  /// other failures on.
+  /// it has ended. Else the attempt fails: a node that runs may have rows of the partition. So it
+  /// does when no node is left. Passes other failures on.
   Status LeaveOut(std::size_t node, const Status& status);
   /// The same for nodes that chunks may have been sent to. There a lost one is a failure,
   /// unless what was not read can be sent to others.

@@ -28,7 +28,6 @@ Result<std::optional<std::size_t>> PartitionNodes::OpenForOne(std::size_t bytes)
   while (!stopped()) {
     if (const std::optional<std::size_t> next = LeastUnasked()) {
       TFOS_RETURN_IF_ERROR(Ask(*next, session));
-      if (nodes_.empty()) return Unreachable();
     }
     const bool all_asked = !LeastUnasked();
     const Deadline round = all_asked ? patience : Within(pause).Min(patience);
