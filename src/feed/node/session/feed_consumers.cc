@@ -3,13 +3,49 @@
 #include <fmt/ranges.h>
 
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
 #include "base/format.h"
+#include "base/thread/guarded.h"
 #include "feed/node/session/feed_sessions.h"
 
 namespace tfos::feed {
+namespace {
+
+/// While it lives, a chunk is being copied to the cache.
+///
+/// Owner and lifetime: a local; borrows both. Threads: the one that holds the sessions' lock.
+class Copying {
+ public:
+  Copying(Epochs& epochs, SessionTable& table) : epochs_(epochs), table_(table) {
+    epochs_.BeginCopy();
+  }
+  ~Copying() {
+    epochs_.EndCopy();
+    table_.WakeConsumers();
+  }
+  Copying(const Copying&) = delete;
+  Copying& operator=(const Copying&) = delete;
+
+ private:
+  Epochs& epochs_;
+  SessionTable& table_;
+};
+
+}  // namespace
+
+template <typename Call>
+std::invoke_result_t<Call&> FeedSessions::WithoutLock(Call call) {
+  std::optional<std::invoke_result_t<Call&>> result;
+  ErrorKind thrown = ErrorKind::kBug;
+  GiveUpTurn();
+  Guarded([&] { result = call(); }, [&](ErrorKind kind, const char* /*what*/) { thrown = kind; });
+  mutex_.Lock();
+  if (result) return *std::move(result);
+  return Status(thrown, thrown == ErrorKind::kNoResources ? "no memory" : "an exception");
+}
 
 Result<feed::Next> FeedSessions::Next(std::string_view queue_name, const Wait& wait) {
   // Before the lock: the last of an epoch that was kept goes with it, and that takes a while.
@@ -76,9 +112,7 @@ ChunkLoan FeedSessions::Lend(const QueuedChunk& chunk) {
 }
 
 Result<ChunkLoan> FeedSessions::LendCached(const FeedQueue::CachedChunk& chunk) {
-  GiveUpTurn();
-  Result<CachedEpoch::Chunk> read = chunk.epoch->Read(chunk.index);
-  mutex_.Lock();
+  Result<CachedEpoch::Chunk> read = WithoutLock([&] { return chunk.epoch->Read(chunk.index); });
   if (!read.ok()) return CacheFailed(read.status());
   table_.counters().replayed_items += read->items;
   table_.TellProgress();
@@ -99,13 +133,14 @@ Result<ChunkLoan> FeedSessions::LendAndCache(Epochs& epochs, const QueuedChunk& 
   const std::shared_ptr<CachedEpoch> cache = table_.Of(chunk.session)->cache;
   ChunkLoan loan = Lend(chunk);
   if (cache == nullptr) return loan;
-  epochs.BeginCopy();
-  GiveUpTurn();
-  const Status kept = cache->Add(loan.bytes(), loan.items());
-  if (!kept.ok()) loan.Release();  // Takes the lock itself.
-  mutex_.Lock();
-  epochs.EndCopy();
-  table_.WakeConsumers();
+  const Copying copying(epochs, table_);
+  const Status kept = WithoutLock([&] {
+    // A loan that ends takes the lock itself.
+    ChunkLoan copied = std::move(loan);
+    Status added = cache->Add(copied.bytes(), copied.items());
+    if (added.ok()) loan = std::move(copied);
+    return added;
+  });
   if (!kept.ok()) return CacheFailed(kept);
   return loan;
 }

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "base/process/unique_fd.h"
@@ -119,6 +120,9 @@ class FeedSessions : public ChunkLender, public std::enable_shared_from_this<Fee
   /// Gives the lock up and does what is left to do.
   void GiveUpTurn() TFOS_RELEASE(mutex_);
   void Do(Chores chores) TFOS_EXCLUDES(mutex_);
+  /// What `call` returns, which is made without the lock; a failure where it throws.
+  template <typename Call>
+  std::invoke_result_t<Call&> WithoutLock(Call call) TFOS_REQUIRES(mutex_);
   Result<GrantedMemory> GetMemory(const Chores::Grant& grant, std::uint64_t spare)
       TFOS_EXCLUDES(mutex_);
   /// A loan of what was taken, or the mark as consumers see it.

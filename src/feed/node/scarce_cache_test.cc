@@ -1,0 +1,71 @@
+// A node that has no memory for rows that it is to keep for later epochs.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <new>
+#include <span>
+#include <utility>
+
+#include "feed/feeder/client/feed_client.h"
+#include "feed/node/feed_server.h"
+
+namespace {
+
+/// The most bytes that this thread gets at once.
+thread_local std::size_t most_bytes = std::numeric_limits<std::size_t>::max();
+
+}  // namespace
+
+// Not inlined: GCC 12 would see free() of what another function has allocated.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  void* const memory = size <= most_bytes ? std::malloc(size) : nullptr;
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t /*size*/) noexcept {
+  std::free(memory);
+}
+
+namespace tfos::feed {
+namespace {
+
+constexpr std::chrono::seconds kLong(60);
+// The list of as many takes more than kMostBytes.
+constexpr std::uint64_t kChunks = 200;
+constexpr std::size_t kMostBytes = 4096;
+
+TEST(ScarceCacheTest, AFeedWhoseRowsCannotBeKeptFails) {
+  const Secret key = Secret::Generate().value();
+  auto server = FeedServer::Start({.key = key, .cluster_id = "c1", .bind_address = ""});
+  ASSERT_TRUE(server.ok()) << server.status().DebugString();
+  auto client = FeedClient::Connect((*server)->endpoint(), key, {.progress_timeout = kLong},
+                                    Deadline::After(kLong));
+  ASSERT_TRUE(client.ok()) << client.status().DebugString();
+  ASSERT_TRUE((*client)->Open({.replay = {.place = CachePlace::kMemory, .epochs = 1}}).ok());
+  const Wait wait = {.deadline = Deadline::After(kLong)};
+  Status failed;
+  for (std::uint64_t item = 0; item < kChunks && failed.ok(); ++item) {
+    const Result<std::span<std::byte>> room = (*client)->Reserve(1);
+    ASSERT_TRUE(room.ok()) << room.status().DebugString();
+    (*room)[0] = std::byte{1};
+    ASSERT_TRUE((*client)->Commit(1, {item, item + 1}).ok());
+    most_bytes = kMostBytes;
+    failed = (*server)->Next("input", wait).status();
+    most_bytes = std::numeric_limits<std::size_t>::max();
+  }
+  EXPECT_EQ(failed.kind(), ErrorKind::kBadInput);
+  EXPECT_THAT(failed.ToString(), ::testing::HasSubstr("can't keep the rows of the epoch"));
+  EXPECT_THAT(failed.ToString(), ::testing::HasSubstr("no memory"));
+  EXPECT_FALSE((*client)->Reserve(1).ok()) << "its feeder hears of it";
+}
+
+}  // namespace
+}  // namespace tfos::feed
