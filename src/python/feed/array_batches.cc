@@ -64,9 +64,14 @@ ErrorKind KindOf(std::int32_t code) {
   }
 }
 
+/// By its type: a batch may have no string to point to.
+bool HoldsStrings(const tfos_tensor& tensor) {
+  return static_cast<chunk::DType>(tensor.dtype) == chunk::DType::kNone;
+}
+
 /// Empty for strings. Even an empty array has an address.
 std::unique_ptr<AlignedBuffer> CopyOf(const tfos_tensor& tensor) {
-  if (tensor.strings != nullptr) return nullptr;
+  if (HoldsStrings(tensor)) return nullptr;
   auto copy = std::make_unique<AlignedBuffer>(std::max<std::size_t>(tensor.bytes, 1));
   if (copy->size() == 0) throw std::bad_alloc();
   if (tensor.bytes != 0) std::memcpy(copy->bytes().data(), tensor.data, tensor.bytes);
@@ -146,8 +151,8 @@ std::optional<nb::list> ArrayBatches::Next() {
   nb::list arrays;
   for (std::size_t i = 0; i < copies.size(); ++i) {
     const tfos_tensor& tensor = loan.tensors()[i];
-    arrays.append(tensor.strings == nullptr ? NumberArray(tensor, std::move(copies[i]), numpy_)
-                                            : StringArray(tensor, numpy_));
+    arrays.append(HoldsStrings(tensor) ? StringArray(tensor, numpy_)
+                                       : NumberArray(tensor, std::move(copies[i]), numpy_));
   }
   return arrays;
 }

@@ -96,6 +96,16 @@ def test_batches_hold_what_a_dataset_would(
     assert read(Node.batches) == expected
 
 
+def test_a_batch_may_have_no_string(node: Any) -> None:
+    rows = [(["x", "y"], 0), ([], 1), (["z"], 2)]
+    node.feed(rows)
+    node.server.end_feed()
+    batches = list(node.batches(1))
+    assert [words.values.tolist() for words, _ in batches] == [[b"x", b"y"], [], [b"z"]]
+    assert [words.row_splits.tolist() for words, _ in batches] == [[0, 2], [0, 0], [0, 1]]
+    assert batches[1][0].values.dtype == object
+
+
 def test_arrays_belong_to_the_program(node: Any) -> None:
     node.feed([np.arange(16, dtype=np.float32)] * 4)
     (batch,) = [next(iter(node.batches(4)))]
