@@ -56,6 +56,7 @@ BatchEncoding AsRagged(BatchEncoding encoding) {
 }
 
 std::string Describe(const BatchColumnType& type) {
+  if (!type.known()) return "empty lists";
   switch (type.encoding) {
     case BatchEncoding::kDense:
       return fmt::format("{}[{}]", chunk::DTypeName(type.dtype), fmt::join(type.shape, ", "));
@@ -221,7 +222,7 @@ std::string_view BatchEncodingName(BatchEncoding encoding) {
 }
 
 std::string_view BatchDTypeName(const BatchColumnType& type) {
-  return HoldsStrings(type.encoding) ? "" : chunk::DTypeName(type.dtype);
+  return type.dtype == chunk::DType::kNone ? "" : chunk::DTypeName(type.dtype);
 }
 
 Result<BatchColumnType> BatchTypeFrom(std::string name, std::string_view encoding,
@@ -239,6 +240,13 @@ Result<BatchColumnType> BatchTypeFrom(std::string name, std::string_view encodin
       fmt::format("column '{}' cannot be {} {}: a feed has none such", name, encoding, dtype));
 }
 
+chunk::ColumnView EmptyLists(std::uint64_t values) {
+  chunk::ColumnView column;
+  column.shape = {0};
+  column.values = values;
+  return column;
+}
+
 BatchColumnType BatchTypeOf(const std::string& name, const chunk::ColumnView& column) {
   return {
       .name = name, .encoding = EncodingOf(column), .dtype = column.dtype, .shape = column.shape};
@@ -246,12 +254,13 @@ BatchColumnType BatchTypeOf(const std::string& name, const chunk::ColumnView& co
 
 Status CheckBatchType(const BatchColumnType& wanted, const chunk::ColumnView& column) {
   const BatchColumnType actual = BatchTypeOf(wanted.name, column);
-  const bool same = wanted.encoding == actual.encoding && wanted.dtype == actual.dtype &&
-                    wanted.shape == actual.shape;
+  const bool of_same =
+      wanted.dtype == actual.dtype && AsRagged(wanted.encoding) == AsRagged(actual.encoding);
+  const bool same = wanted.shape == actual.shape &&
+                    (!actual.known() || (of_same && wanted.encoding == actual.encoding));
   // Both hold lists of the same elements, and other lists may be longer.
-  const bool of_lists = wanted.dtype == actual.dtype &&
-                        AsRagged(wanted.encoding) == AsRagged(actual.encoding) &&
-                        (IsRagged(actual.encoding) || actual.shape.size() == 1);
+  const bool of_lists =
+      (of_same || !actual.known()) && (IsRagged(actual.encoding) || actual.shape.size() == 1);
   if (same || (of_lists && IsRagged(wanted.encoding))) return Status::Ok();
   const bool varies = of_lists && wanted.shape.size() == 1;
   return {ErrorKind::kBadInput,

@@ -29,13 +29,20 @@ enum class BatchEncoding : std::uint8_t {
 struct BatchColumnType {
   std::string name;
   BatchEncoding encoding = BatchEncoding::kDense;
-  chunk::DType dtype = chunk::DType::kNone;  ///< kNone for strings.
+  chunk::DType dtype = chunk::DType::kNone;  ///< kNone for strings and EmptyLists.
   std::vector<std::uint64_t> shape = {};     ///< Of one value; kDense and kStrings only.
+
+  /// Not for EmptyLists.
+  bool known() const { return encoding != BatchEncoding::kDense || dtype != chunk::DType::kNone; }
 };
+
+/// A column of so many lists that are all empty. Nothing says of what they are lists, so it passes
+/// for lists of anything.
+chunk::ColumnView EmptyLists(std::uint64_t values);
 
 /// "dense", "ragged", "strings" or "ragged strings". Threads: any.
 std::string_view BatchEncodingName(BatchEncoding encoding);
-/// NumPy's name of the type of its values; an empty one for strings. Threads: any.
+/// NumPy's name of the type of its values; an empty one for strings and EmptyLists. Threads: any.
 std::string_view BatchDTypeName(const BatchColumnType& type);
 /// A column by the names that the two functions above give; `dtype` does not count for strings.
 /// Bad input, which names the column, for what a feed does not have. Threads: any.

@@ -32,6 +32,11 @@ class Column(NamedTuple):
     shape: Sequence[int]
 
     @property
+    def is_known(self) -> bool:
+        """Whether anything says what its values are: not if they are lists and all empty."""
+        return self.encoding != DENSE or self.dtype != ""
+
+    @property
     def is_ragged(self) -> bool:
         return self.encoding == _AS_RAGGED[self.encoding]
 
@@ -93,7 +98,7 @@ def select(
             for name, given in _named_specs(request.spec).items()
         }
     else:
-        known = _columns_of(source, request.node, like)
+        known = _columns_of(source, request, like)
     columns = _declare_ragged(known, ragged)
     _check_positions(columns, [request.features, request.label])
     structure = _structure(list(columns), request.features, request.label)
@@ -128,26 +133,49 @@ def _pack(structure: Any, values: Any) -> Any:
     return tuple(_pack(part, values) for part in structure)
 
 
-def _columns_of(source: Any, node: str, like: Any) -> dict[str, Column]:
+def _columns_of(source: Any, request: Request, like: Any) -> dict[str, Column]:
     """The columns of the next rows by name. Of ``like`` those of the last rows will do, so that
     nothing is waited for that comes later than what is read now. If it ends without any, its rows
     are not what the driver feeds."""
-    peeked = None if like is None else like.peek(True)
-    if peeked is None:
-        peeked = source.peek(False)
-    if peeked is None and source.stopped:
+    columns = None if like is None else _by_name(like.peek(True))
+    if columns is None or _empty_lists(columns, request):
+        columns = _by_name(source.peek(False))
+    if columns is None and source.stopped:
         # No mistake of the program's, which has nothing to go on with. So it ends as one that
         # calls sys.exit() does: as if it had returned.
-        print(f"tfos: the cluster was stopped before {node} got a row", flush=True)
+        print(f"tfos: the cluster was stopped before {request.node} got a row", flush=True)
         raise SystemExit(0)
-    if peeked is None:
+    if columns is None:
         raise BadInputError(
-            f"the feed ended before {node} got a row, and no row of another node showed it what "
-            "the columns hold: nothing was fed, or other nodes had got all rows before this one "
-            "came. See how many rows there are (df.count()), feed more or use fewer nodes, or pass "
-            "spec= with the columns' types, which makes an empty dataset"
+            f"the feed ended before {request.node} got a row, and no row of another node showed it "
+            "what the columns hold: nothing was fed, or other nodes had got all rows before this "
+            "one came. See how many rows there are (df.count()), feed more or use fewer nodes, or "
+            "pass spec= with the columns' types, which makes an empty dataset"
         )
+    empty = _empty_lists(columns, request)
+    if empty:
+        columns = _by_name(source.peek(False, empty)) or columns
+        empty = _empty_lists(columns, request)
+    if empty:
+        raise BadInputError(
+            f"all lists of {', '.join(map(repr, empty))} were empty so far, so nothing says what "
+            "they are lists of: pass spec= with the columns' types"
+        )
+    return columns
+
+
+def _by_name(peeked: Any) -> dict[str, Column] | None:
+    if peeked is None:
+        return None
     return {column.name: column for column in (Column(*column) for column in peeked)}
+
+
+def _empty_lists(columns: dict[str, Column], request: Request) -> list[str]:
+    """The columns asked for whose lists were all empty."""
+    if all(column.is_known for column in columns.values()):
+        return []
+    asked_for = flatten(_structure(list(columns), request.features, request.label))
+    return [name for name in asked_for if not columns[name].is_known]
 
 
 def _named_specs(spec: Any) -> dict[str, Any]:

@@ -16,6 +16,10 @@ bool NothingCame(const Result<Next>& next) {
   return !next.ok() && next.status().kind() == ErrorKind::kRetryLater;
 }
 
+/// After so many chunks, what the lists of a column hold is for the program to say: it keeps all of
+/// them, and there may never be an answer.
+constexpr int kMostEmptyChunks = 16;
+
 /// What the next call may not meet again: a deadline, a signal, a lack of memory.
 bool MayPass(ErrorKind kind) {
   return kind == ErrorKind::kRetryLater || kind == ErrorKind::kInterrupted ||
@@ -31,8 +35,46 @@ Result<std::optional<std::vector<columns::BatchColumnType>>> BatchReader::Peek(c
   Status late;
   if (!turn_.Take(wait, late)) return late;
   const TurnHolder holder(turn_);
-  while (chunk_ == nullptr && !sampled_ && !ended_) TFOS_RETURN_IF_ERROR(FetchUnlessFailed(wait));
+  TFOS_RETURN_IF_ERROR(FetchFirst(wait));
   return types_;
+}
+
+Result<std::optional<std::vector<columns::BatchColumnType>>> BatchReader::PeekInto(
+    std::span<const std::string> lists, const Wait& wait) {
+  Status late;
+  if (!turn_.Take(wait, late)) return late;
+  const TurnHolder holder(turn_);
+  TFOS_RETURN_IF_ERROR(FetchFirst(wait));
+  for (int chunks = 0; !Known(lists) && !EpochOver();) {
+    if (chunk_ == nullptr) {
+      TFOS_RETURN_IF_ERROR(FetchUnlessFailed(wait));
+    } else if (++chunks < kMostEmptyChunks) {
+      TakeRows(chunk_->rows);
+    } else {
+      break;
+    }
+  }
+  return types_;
+}
+
+Status BatchReader::FetchFirst(const Wait& wait) {
+  while (chunk_ == nullptr && !sampled_ && !ended_) TFOS_RETURN_IF_ERROR(FetchUnlessFailed(wait));
+  return {};
+}
+
+bool BatchReader::Known(std::span<const std::string> columns) const {
+  return !types_ || std::ranges::all_of(*types_, [&](const columns::BatchColumnType& type) {
+    return type.known() || std::ranges::find(columns, type.name) == columns.end();
+  });
+}
+
+void BatchReader::SetTypes(std::vector<columns::BatchColumnType> types) {
+  for (columns::BatchColumnType& type : types) {
+    if (type.known() || !types_) continue;
+    const auto before = std::ranges::find(*types_, type.name, &columns::BatchColumnType::name);
+    if (before != types_->end()) type = *before;
+  }
+  types_ = std::move(types);
 }
 
 Result<BatchResult> BatchReader::Next(const BatchOptions& options, const Wait& wait) {
@@ -307,7 +349,7 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
   unopened_.reset();
   sampled_ = sample;
   if (opened.chunk->rows <= rows_read && !sample) return Status::Ok();
-  types_ = opened.chunk->Types();
+  SetTypes(opened.chunk->Types());
   if (sample) return Status::Ok();
   chunk_ = std::move(opened.chunk);
   unread_ = std::move(opened.unread);

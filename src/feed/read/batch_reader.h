@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -58,6 +59,11 @@ class BatchReader {
 
   /// Likewise of the last chunk that came, and without waiting if there was one.
   Result<std::optional<std::vector<columns::BatchColumnType>>> KnownColumns(const Wait& wait);
+
+  /// Likewise, but where the lists of one of these columns were all empty, it reads on until one
+  /// is not. It stops at the end of the epoch, and after some chunks.
+  Result<std::optional<std::vector<columns::BatchColumnType>>> PeekInto(
+      std::span<const std::string> lists, const Wait& wait);
 
   /// The next batch, of `options.rows` rows or, before the end of an epoch and unless
   /// `drop_remainder`, fewer:
@@ -152,6 +158,11 @@ class BatchReader {
   /// Until so many rows are pending, as far as they are there.
   Status TakeWhatIsThere(const BatchOptions& options, std::uint64_t rows) TFOS_REQUIRES(turn_);
   Ahead WhatIsAhead() const TFOS_REQUIRES(turn_);
+  /// Until there is a chunk or a sample, or the feed is over.
+  Status FetchFirst(const Wait& wait) TFOS_REQUIRES(turn_);
+  /// Whether it is known what all of these columns hold.
+  bool Known(std::span<const std::string> columns) const TFOS_REQUIRES(turn_);
+  void SetTypes(std::vector<columns::BatchColumnType> types) TFOS_REQUIRES(turn_);
   void TakeRows(std::uint64_t count) TFOS_REQUIRES(turn_);
   void DropPending() TFOS_REQUIRES(turn_);
   /// Other nodes may count on pending rows: PassOn needs what they came from.
@@ -178,7 +189,8 @@ class BatchReader {
   /// Likewise of rows that another node has passed on, for this epoch.
   std::optional<ChunkLoan> unopened_passed_ TFOS_GUARDED_BY(turn_);
   std::uint32_t unopened_epoch_ TFOS_GUARDED_BY(turn_) = 0;
-  /// The column types of the last chunk.
+  /// The column types of the last chunk. What lists hold that were all empty in it is what they
+  /// held before.
   std::optional<std::vector<columns::BatchColumnType>> types_ TFOS_GUARDED_BY(turn_);
   /// By a chunk without rows for this node, the last that came.
   bool sampled_ TFOS_GUARDED_BY(turn_) = false;

@@ -121,6 +121,56 @@ TEST_F(BatchReaderTest, DenseValuesPassAsRaggedWhenDeclared) {
   EXPECT_THAT(Numbers<std::int64_t>(batch.columns[0].boundaries), ElementsAre(0, 2, 4, 6));
 }
 
+TEST_F(BatchReaderTest, ListsThatAreEmptyInAllRowsPassForListsOfAnything) {
+  const TestColumn empty{.kind = chunk::RowNodeKind::kList};
+  const TestColumn number{.kind = chunk::RowNodeKind::kInt, .dtype = kInt64};
+  const TestColumn ragged{.kind = chunk::RowNodeKind::kNumberList, .dtype = kInt64, .ragged = true};
+  const TestColumn texts{.kind = chunk::RowNodeKind::kStringList, .ragged = true};
+  Put(MakeChunk({empty, empty, number}, 0, 1));
+  Put(MakeChunk({ragged, texts, number}, 1, 2));
+  Put(MakeChunk({empty, empty, number}, 3, 2));
+  FinishAndEndFeed();
+  const Wait wait{.deadline = Deadline::After(kLong)};
+  const auto peeked = reader_->Peek(wait);
+  ASSERT_TRUE(peeked.ok() && *peeked) << peeked.status().DebugString();
+  EXPECT_FALSE((**peeked)[0].known());
+  EXPECT_TRUE((**peeked)[2].known());
+  const auto types = reader_->PeekInto(std::vector<std::string>{"1"}, wait);
+  ASSERT_TRUE(types.ok() && *types) << types.status().DebugString();
+  columns_ = **types;
+  EXPECT_EQ(columns_[0].encoding, columns::BatchEncoding::kRagged);
+  EXPECT_EQ(columns_[1].encoding, columns::BatchEncoding::kRaggedStrings);
+  const Batch first = NextBatch(1);
+  EXPECT_THAT(Numbers<std::int64_t>(first.columns[0].boundaries), ElementsAre(0, 0));
+  EXPECT_THAT(first.columns[1].strings, IsEmpty());
+  const Batch rest = NextBatch(4);  // Rows 1 to 4, of two chunks.
+  EXPECT_THAT(Numbers<std::int64_t>(rest.columns[0].boundaries), ElementsAre(0, 1, 3, 3, 3));
+  EXPECT_THAT(rest.columns[1].strings, ElementsAre("1", "22", "333"));
+  EXPECT_THAT(Numbers<std::int64_t>(rest.columns[2].data), ElementsAre(1, 2, 3, 4));
+}
+
+TEST_F(BatchReaderTest, EmptyListsDoNotPassForLongerOnes) {
+  Put(MakeChunk({{.kind = chunk::RowNodeKind::kTuple}}, 0, 1));
+  EXPECT_THAT(ErrorOf({{.name = "0", .dtype = kInt64, .shape = {3}}}),
+              HasSubstr("column '0' comes as empty lists and was int64[3] in the first chunk or in "
+                        "spec=: if its length varies, say ragged=['0']"));
+  EXPECT_THAT(ErrorOf({{.name = "0", .dtype = kInt64}}), HasSubstr("give all rows one type"));
+  columns_ = {{.name = "0", .dtype = kInt64, .shape = {0}}};
+  EXPECT_THAT(NextBatch(1).columns[0].data.bytes, IsEmpty());
+}
+
+TEST_F(BatchReaderTest, WhatEmptyListsHoldIsNotLookedForWithoutEnd) {
+  const std::vector<TestColumn> columns = {{.kind = chunk::RowNodeKind::kList},
+                                           {.kind = chunk::RowNodeKind::kInt, .dtype = kInt64}};
+  for (std::uint64_t row = 0; row < 20; ++row) Put(MakeChunk(columns, row, 1));
+  const auto types =
+      reader_->PeekInto(std::vector<std::string>{"0"}, {.deadline = Deadline::After(kLong)});
+  ASSERT_TRUE(types.ok() && *types) << types.status().DebugString();
+  EXPECT_FALSE((**types)[0].known());
+  columns_ = {{.name = "1", .dtype = kInt64}};
+  EXPECT_EQ(NextBatch(20).rows, 20u);
+}
+
 TEST_F(BatchReaderTest, OtherTypesThanWantedAreNamed) {
   Put(MakeChunk(Wide(), 0, 4));
   EXPECT_THAT(ErrorOf({{.name = "1", .dtype = kFloat32}}),

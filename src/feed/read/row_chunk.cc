@@ -34,6 +34,12 @@ std::string_view KindName(chunk::RowNodeKind kind) {
   }
 }
 
+/// Lists or tuples that are empty in all rows: without items, there is nothing to make columns of.
+bool IsEmptyLists(const chunk::RowNode& node) {
+  return node.children.empty() &&
+         (node.kind == chunk::RowNodeKind::kList || node.kind == chunk::RowNodeKind::kTuple);
+}
+
 }  // namespace
 
 Result<const chunk::ColumnView*> RowChunk::Find(const columns::BatchColumnType& wanted,
@@ -75,6 +81,14 @@ Result<std::vector<RowChunk::Column>> RowChunk::ColumnsOf(const chunk::ChunkView
     add(root, positional(root, 0));
     return columns;
   }
+  const auto empty_lists = [&](std::string name) {
+    columns.push_back({.name = std::move(name),
+                       .view = columns::EmptyLists(static_cast<std::uint64_t>(chunk.rows()))});
+  };
+  if (IsEmptyLists(root)) {
+    empty_lists("0");
+    return columns;
+  }
   if (root.children.empty()) {
     return Status(ErrorKind::kBadInput,
                   fmt::format("the rows are {} and have no columns; {}",
@@ -83,7 +97,11 @@ Result<std::vector<RowChunk::Column>> RowChunk::ColumnsOf(const chunk::ChunkView
   for (std::size_t i = 0; i < root.children.size(); ++i) {
     const chunk::RowNode& child = root.children[i];
     if (!chunk::TakesColumn(child.kind)) {
-      const std::string name = root.keys.empty() ? std::to_string(i) : root.keys[i];
+      std::string name = root.keys.empty() ? std::to_string(i) : root.keys[i];
+      if (IsEmptyLists(child)) {
+        empty_lists(std::move(name));
+        continue;
+      }
       return Status(ErrorKind::kBadInput, fmt::format("column '{}' of the rows is {}; {}", name,
                                                       KindName(child.kind), kAdvice));
     }

@@ -61,6 +61,9 @@ inline bool HoldsTexts(const TestColumn& column) {
   return column.kind == chunk::RowNodeKind::kText || column.kind == chunk::RowNodeKind::kStringList;
 }
 
+/// Lists without items take no column.
+inline bool IsEmptyLists(const TestColumn& column) { return !chunk::TakesColumn(column.kind); }
+
 inline std::vector<std::string> Texts(const TestColumn& column, std::uint64_t row) {
   std::vector<std::string> texts;
   for (std::uint64_t i = 0; i < ElementsIn(column, row); ++i) texts.push_back(Text(row + i));
@@ -80,7 +83,7 @@ inline void StoreElements(chunk::DType dtype, std::uint64_t row, std::uint64_t c
 
 /// A chunk of the rows [first, first + count). `root_kind` kNone: the only column is the row
 /// itself.
-inline std::vector<std::byte> MakeChunk(const std::vector<TestColumn>& columns, std::uint64_t first,
+inline std::vector<std::byte> MakeChunk(std::vector<TestColumn> columns, std::uint64_t first,
                                         std::uint64_t count,
                                         chunk::RowNodeKind root_kind = chunk::RowNodeKind::kTuple) {
   chunk::RowNode root = Node(root_kind);
@@ -93,6 +96,7 @@ inline std::vector<std::byte> MakeChunk(const std::vector<TestColumn>& columns, 
                             structure);
   chunk::ChunkBuilder builder(chunk::ChunkKind::kColumnar, static_cast<std::int64_t>(count),
                               structure);
+  std::erase_if(columns, IsEmptyLists);
   for (const TestColumn& column : columns) {
     chunk::ColumnSpec spec;
     spec.values = count;

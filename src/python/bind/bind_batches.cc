@@ -42,10 +42,11 @@ feed::BatchOptions OptionsFrom(const std::vector<ColumnTuple>& columns, std::uin
   return options;
 }
 
-std::optional<std::vector<ColumnTuple>> Peek(datasets::BatchSource& source, bool known) {
+std::optional<std::vector<ColumnTuple>> Peek(datasets::BatchSource& source, bool known,
+                                             const std::vector<std::string>& lists) {
   const auto types = ValueOrThrow(WithoutGil([&] {
     const Wait wait = {.check = &CheckSignals};
-    return known ? source.reader().KnownColumns(wait) : source.reader().Peek(wait);
+    return known ? source.reader().KnownColumns(wait) : source.reader().PeekInto(lists, wait);
   }));
   if (!types) return std::nullopt;
   std::vector<ColumnTuple> columns;
@@ -93,11 +94,12 @@ void BindBatches(nb::module_& module) {
            "bytes objects. None at the end of the pass.");
   nb::class_<datasets::BatchSource>(module, "BatchSource",
                                     "One queue of the feed as batches of columns.")
-      .def("peek", &Peek, nb::arg("known"),
+      .def("peek", &Peek, nb::arg("known"), nb::arg("lists") = std::vector<std::string>(),
            "Waits for rows and says what they hold: tuples of name, encoding ('dense', 'ragged', "
            "'strings' or 'ragged strings'), dtype and shape. None when the feed has ended. "
-           "`known`: those of the last "
-           "rows that came will do.")
+           "`known`: those of the last rows that came will do. Lists that were all empty are "
+           "'dense' without a dtype. If they are those of a column in `lists`, it reads on for a "
+           "while until one is not empty.")
       .def("register", &Register, nb::arg("columns"), nb::arg("rows"), nb::arg("drop_remainder"),
            nb::arg("remainder"), nb::arg("add"), nb::arg("remove"),
            "Makes a handle for the op TfosNextBatch. `add` and `remove` are the addresses of the "

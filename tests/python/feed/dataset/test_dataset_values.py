@@ -109,6 +109,50 @@ def test_strings_and_ragged_values(node: Any) -> None:
     assert second["2"].numpy().tolist() == [b"\0"]
 
 
+def test_lists_that_are_empty_in_all_rows_of_a_chunk(make_nodes: Any) -> None:
+    for filled in [3, 4], ["a"], (0.5,):
+        empty = filled[:0]
+        rows = [(empty, 0), (filled, 1), (empty, 2), (empty, 3)]
+        for ragged in [0], []:
+            node = DatasetNode(make_nodes(1))
+            node.feed(rows[:1], rows[1:3], rows[3:])
+            node.server.end_feed()
+            dataset = node.dataset(3, ragged=ragged)
+            assert isinstance(dataset.element_spec[0], tf.RaggedTensorSpec)
+            lists, numbers = zip(*dataset)
+            assert [values for part in lists for values in part.to_list()] == [
+                [],
+                [text.encode() if isinstance(text, str) else text for text in filled],
+                [],
+                [],
+            ]
+            assert labels(zip(lists, numbers)) == [0, 1, 2, 3]
+
+
+def test_lists_that_are_empty_in_all_rows(make_nodes: Any) -> None:
+    rows = [{"x": n, "tags": []} for n in range(20)]
+    for options in (
+        {"features": "x"},
+        {"spec": {"x": tf.TensorSpec([], tf.int64)}},
+        {"features": "x", "ragged": ["tags"]},
+    ):
+        node = DatasetNode(make_nodes(1))
+        node.feed(*([row] for row in rows))
+        batch = next(iter(node.dataset(20, **options)))
+        assert batch.numpy().tolist() == list(range(20))
+    node = DatasetNode(make_nodes(1))
+    node.feed(*([row] for row in rows))
+    with pytest.raises(BadInputError, match="all lists of 'tags' were empty so far.*pass spec="):
+        node.dataset(20)
+    spec = {"x": tf.TensorSpec([], tf.int64), "tags": tf.RaggedTensorSpec([None], tf.string, 0)}
+    batch = next(iter(node.dataset(20, spec=spec)))
+    assert batch[1].to_list() == [[]] * 20
+    node = DatasetNode(make_nodes(1))
+    node.feed([[]])
+    batch = next(iter(node.dataset(1, spec=tf.RaggedTensorSpec([None], tf.int64, 0))))
+    assert batch.to_list() == [[]]
+
+
 def test_lists_of_strings(node: Any) -> None:
     rows = [(["\u00fc" * n, "x"], [b"y" * k for k in range(n % 3)]) for n in range(5)]
     node.feed(rows[:2], rows[2:])  # whose second field is ragged in both chunks
