@@ -24,7 +24,7 @@ std::string Show(const nb::list& rows) {
 
 Result<AlignedBuffer> Convert(std::span<const std::byte> chunk) {
   const nb::list rows = DecodeAll(chunk);
-  RowEncoder encoder;
+  RowEncoder encoder(/*pickles=*/true, RowEncoder::Arrays::kValues);
   encoder.Plan(rows, 0, nb::len(rows));
   AlignedBuffer columns;
   do {

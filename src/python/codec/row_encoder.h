@@ -36,7 +36,8 @@ struct EncodeNode {
 ///   encoder.Plan(rows, begin, end);
 ///   do { room = memory for encoder.bytes() bytes; } while (!encoder.Fill(room));
 ///
-/// Where rows may not be pickles, those without columns are bad input.
+/// Where rows may not be pickles, those without columns are bad input, and arrays need not come
+/// back exactly: read-only ones come back writable, and all in C order.
 ///
 /// Owner and lifetime: between Plan and Fill it refers to the list, which it keeps alive.
 /// Threads: one at a time, with the GIL. The GIL may be released between the calls; rows that
@@ -45,7 +46,11 @@ struct EncodeNode {
 /// BadInputError for rows that would need to be.
 class RowEncoder {
  public:
-  explicit RowEncoder(bool pickles = true) : pickles_(pickles) {}
+  /// Of arrays, whether all of them is kept or the values alone, for a reader that wants no more.
+  enum class Arrays { kExact, kValues };
+
+  explicit RowEncoder(bool pickles = true, Arrays arrays = Arrays::kExact)
+      : pickles_(pickles), exact_arrays_(pickles && arrays == Arrays::kExact) {}
 
   /// Plans a chunk of rows [begin, end) of `rows`.
   void Plan(nb::list rows, std::size_t begin, std::size_t end);
@@ -106,6 +111,7 @@ class RowEncoder {
   PyTypeObject* spark_row();
 
   const bool pickles_;
+  const bool exact_arrays_;
   nb::list rows_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;

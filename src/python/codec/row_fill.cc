@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "python/codec/row_encoder.h"
@@ -241,21 +242,25 @@ bool RowEncoder::FillArrays(Values values, const EncodeNode& node) {
       if (numpy()->FromDType(dtype) != node.dtype) return false;
       known_dtype = std::move(dtype);
     }
-    const BufferView array(values[i], PyBUF_ND | PyBUF_WRITABLE);
-    if (!array.acquired()) {
+    std::optional<BufferView> array(std::in_place, values[i],
+                                    exact_arrays_ ? PyBUF_ND | PyBUF_WRITABLE : PyBUF_ND);
+    if (!array->acquired()) {
       PyErr_Clear();  // Not writable or not C-contiguous.
-      return false;
+      if (exact_arrays_) return false;
+      array.emplace(nb::module_::import_("numpy").attr("ascontiguousarray")(nb::handle(values[i])),
+                    PyBUF_ND);
+      if (!array->acquired()) throw nb::python_error();
     }
-    const Py_buffer& view = array.view();
+    const Py_buffer& view = array->view();
     const bool fits = node.ragged
                           ? view.ndim == 1
                           : std::equal(node.shape.begin(), node.shape.end(), view.shape,
                                        view.shape + view.ndim, [](std::uint64_t a, Py_ssize_t b) {
                                          return a == static_cast<std::uint64_t>(b);
                                        });
-    if (!fits || array.bytes().size() > data.size() - at) return false;
-    std::memcpy(data.data() + at, view.buf, array.bytes().size());
-    at += array.bytes().size();
+    if (!fits || array->bytes().size() > data.size() - at) return false;
+    std::memcpy(data.data() + at, view.buf, array->bytes().size());
+    at += array->bytes().size();
     if (node.ragged) builder_->SetBoundary(node.column, i + 1, at / element);
   }
   return at == data.size();

@@ -238,9 +238,9 @@ bool RowEncoder::PlanArrays(Values values, EncodeNode& node) {
   const std::optional<DType> known = numpy()->FromDType(dtype);
   if (!known) return false;
   node.dtype = *known;
-  const BufferView first(values[0], PyBUF_ND | PyBUF_WRITABLE);
+  const BufferView first(values[0], exact_arrays_ ? PyBUF_ND | PyBUF_WRITABLE : PyBUF_STRIDES);
   if (!first.acquired()) {
-    PyErr_Clear();  // Not writable or not C-contiguous.
+    PyErr_Clear();  // Not writable or not C-contiguous, so it would not come back exactly.
     return false;
   }
   node.kind = RowNodeKind::kNumpyArray;

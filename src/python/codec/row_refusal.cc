@@ -35,7 +35,7 @@ std::string TypeName(nb::handle value) {
 bool HaveColumn(const Objects& values) {
   nb::list list;
   for (const nb::object& value : values) list.append(value);
-  RowEncoder encoder;
+  RowEncoder encoder(/*pickles=*/true, RowEncoder::Arrays::kValues);
   if (!encoder.PlanColumn(list, 0, values.size())) return false;
   AlignedBuffer room(encoder.bytes());
   return room.size() == encoder.bytes() && encoder.Fill(room.bytes());

@@ -109,6 +109,32 @@ def test_strings_and_ragged_values(node: Any) -> None:
     assert second["2"].numpy().tolist() == [b"\0"]
 
 
+@pytest.mark.parametrize("pickles", [True, False])
+def test_arrays_of_any_layout(make_nodes: Any, pickles: bool) -> None:
+    node = DatasetNode(make_nodes(1, pickle=pickles))
+    rows = [
+        (
+            read_only(np.arange(3.0) + n),
+            (np.arange(6).reshape(3, 2) + n).T,
+            np.arange(2 * n, dtype=np.int8)[::-2],
+            np.frombuffer(bytes([n, 1]), np.uint8),
+        )
+        for n in range(7)
+    ]
+    node.feed(rows[:4], rows[4:])
+    node.server.end_feed()
+    read = [
+        tuple(column.numpy() for column in values)
+        for batch in node.dataset(4, ragged=[2])
+        for values in zip(*(batch[name] for name in "0123"))
+    ]
+    assert len(read) == len(rows)
+    for values, row in zip(read, rows):
+        for value, array in zip(values, row):
+            assert value.dtype == array.dtype
+            np.testing.assert_array_equal(value, array)
+
+
 def test_lists_that_are_empty_in_all_rows_of_a_chunk(make_nodes: Any) -> None:
     for filled in [3, 4], ["a"], (0.5,):
         empty = filled[:0]
@@ -230,8 +256,8 @@ def test_pickles_that_only_python_reads_become_columns(node: Any) -> None:
         [{"a": n, "b": (1.0, 2.0)} for n in range(9)],
         [(np.full((2, 3), n, np.float32), np.int8(n)) for n in range(9)],
         [(n, "x", 2.5, n % 2 == 0, [n]) for n in range(9)],
-        # What cannot be columns.
         [(read_only(np.arange(3.0)), n) for n in range(9)],
+        # What cannot be columns.
         [(n, None) for n in range(9)],
         [None] * 9,
         [1, 2.0] * 5,
