@@ -173,10 +173,9 @@ class NodeContext:
 
         One pass over the dataset is one epoch of ``train``: ``model.fit(ctx.dataset(128),
         epochs=3)`` goes with ``cluster.train(rows, epochs=3)``. A pass that is left early is
-        continued by the next one. Epochs may differ in length, as they do on several nodes. Leave
-        ``steps_per_epoch`` and ``repeat()`` out: with them an epoch of ``fit`` is not one of the
-        feed, which validation, joining nodes and ``resume=`` need. When the feed has ended, a pass
-        is empty, so that ``repeat()`` ends too. Batches do not cross epochs.
+        continued by the next one. Epochs may differ in length. Leave ``steps_per_epoch`` and
+        ``repeat()`` out: validation, joining nodes and ``resume=`` need epochs of ``fit`` that are
+        those of the feed. After its end a pass is empty. Batches do not cross epochs.
 
         An element is the tensor of the only column; a tuple of two; a dict of more, by name. A
         column has the name of its Row field or dict key, else its position ("0", "1", ...). A row

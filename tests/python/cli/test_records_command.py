@@ -393,9 +393,7 @@ MOMENT = datetime.datetime(2020, 1, 1)
         (pa.array([1]), pa.nulls(1), None),
     ],
 )
-def test_later_files_of_parquet_are_not_cast_to_other_values(
-    capsys, tmp_path, first, second, says
-):
+def test_later_files_of_parquet_are_not_cast_to_other_values(capsys, tmp_path, first, second, says):
     for name, column in (("1.parquet", first), ("2.parquet", second)):
         parquet.write_table(pa.table({"a": column}), tmp_path / name)
     code, error = converted(capsys, tmp_path, ["1.parquet", "2.parquet"])
