@@ -59,7 +59,8 @@ TEST_F(ProfileReportTest, WhatIsDoneIsToldByTheCodeThatCalls) {
       100'000);
   Add("MainThread", {main_, fit_, Library("next", "/tensorflow/python/data/ops/it.py"), execute_},
       90'000);
-  Add("MainThread", {main_, fit_, Library("save", "/tfos/keras/checkpoint/saving.py"), execute_}, 80'000);
+  Add("MainThread", {main_, fit_, Library("save", "/tfos/keras/checkpoint/saving.py"), execute_},
+      80'000);
   Add("MainThread", {main_, Library("next_batch", "/tfos/feed/datafeed.py")}, 70'000);
   Add("MainThread",
       {main_, Library("trace", "/tensorflow/python/framework/func_graph.py"), hot_, execute_},
