@@ -95,6 +95,7 @@ class Coordinator {
     if (options.late_nodes) {
       options.min_nodes_timeout = std::chrono::seconds(60);
       options.max_losses_of_host = 1;
+      options.step_timeout = std::chrono::seconds(30);
     }
     return options;
   }
@@ -167,6 +168,7 @@ class Coordinator {
                      },
                      [&](const PublishStart&) { CheckStarts(); },
                      [&](const Disconnect&) {},
+                     [&](const AskStacks& ask) { roster_.TakeStacks(ask.node_id, "somewhere"); },
                  },
                  effect);
     }
