@@ -50,8 +50,9 @@ SETTINGS: tuple[Setting, ...] = (
         str,
         "",
         "",
-        "address executors use to reach the coordinator; empty: spark.driver.host, if that is an "
-        "address of this host, else the one with the default route",
+        "address executors use to reach the coordinator; empty: the one that it listens on, if "
+        "that is one; else spark.driver.host, if that is an address of this host; else the one "
+        "with the default route",
     ),
     Setting(
         "coordinator.port",

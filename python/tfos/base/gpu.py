@@ -8,8 +8,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import math
 import pathlib
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -125,12 +127,14 @@ def pick(
 
 
 @contextlib.contextmanager
-def leased(count: int, command: Sequence[str] = NVIDIA_SMI) -> Iterator[Leased]:
+def leased(
+    count: int, command: Sequence[str] = NVIDIA_SMI, *, timeout: float = math.inf
+) -> Iterator[Leased]:
     """``count`` GPUs that no other node or instance of tfos on this host has until
     the block ends.
 
-    Waits without a limit, as for a task slot, while others have them, and says so once in the log.
-    BadInputError when the host has fewer than ``count``.
+    Waits while others have them, as for a task slot, and says so once in the log. TfosError after
+    ``timeout`` seconds, BadInputError when the host has fewer than ``count``.
     """
     if count <= 0:
         yield Leased([])
@@ -139,6 +143,7 @@ def leased(count: int, command: Sequence[str] = NVIDIA_SMI) -> Iterator[Leased]:
 
     gpus = [(gpu.index, gpu.uuid) for gpu in list_gpus(command)]
     waiting = False
+    deadline = time.monotonic() + timeout
     while (lease := _native.GpuLease.take(count, gpus)) is None:
         if not waiting:
             logger.warning(
@@ -150,6 +155,13 @@ def leased(count: int, command: Sequence[str] = NVIDIA_SMI) -> Iterator[Leased]:
                 len(gpus),
             )
             waiting = True
+        if time.monotonic() >= deadline:
+            raise TfosError(
+                f"{count} of the {len(gpus)} GPU(s) of {socket.gethostname()} were not free within "
+                f"{timeout:g} s (spark.tfos.slots.timeout): other tfos processes hold them, as the "
+                "nodes of a cluster do. End these first, ask for fewer instances, or pass "
+                "barrier=False"
+            )
         time.sleep(_LEASE_INTERVAL_SECONDS)
     try:
         yield Leased(lease.indices, lease.descriptors)

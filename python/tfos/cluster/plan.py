@@ -103,6 +103,15 @@ class ClusterPlan:
     def _registration_timeout_ms(self) -> int:
         return int(self.request.registration_timeout * 1000) + _BEYOND_THE_DRIVER_MS
 
+    @property
+    def _advertised_address(self) -> str:
+        """Empty: the coordinator finds it itself, by the address that it is bound to."""
+        settings = self.settings
+        if settings.coordinator_advertised_address:
+            return str(settings.coordinator_advertised_address)
+        listens_on_all = settings.coordinator_bind_address in ("", "0.0.0.0", "::")
+        return network.own_address(self.driver_host) if listens_on_all else ""
+
     def of_coordinator(self, cluster_id: str, name: str, token: str) -> dict[str, Any]:
         """What the coordinator is started with (docs/formats/control-protocol.md). name: of the
         application, for people."""
@@ -116,8 +125,7 @@ class ClusterPlan:
             "scrape_token": settings.scrape_token,
             "encrypt": settings.encrypt,
             "bind_address": settings.coordinator_bind_address,
-            "advertised_address": settings.coordinator_advertised_address
-            or network.own_address(self.driver_host),
+            "advertised_address": self._advertised_address,
             "ports": settings.coordinator_port,
             "roles": self.roles,
             "service_jobs": list(SERVICE_JOBS),

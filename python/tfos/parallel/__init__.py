@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import math
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -66,8 +67,9 @@ def run(
 
     GPUs are those that Spark assigned to the task. If it manages none, each instance gets
     ``gpus_per_instance`` of its host, by default one where there is one, and waits until as many
-    are free. If a host of a barrier stage has too few for all of its instances, they share them,
-    and its log has a warning.
+    are free; in a barrier stage for ``spark.tfos.slots.timeout`` at most (TfosError). If a host of
+    a barrier stage has too few for all of its instances, they share them, and its log has a
+    warning.
 
     A failing instance fails the call with its traceback (TfosError), after the retries that
     ``spark.task.maxFailures`` allows. ``spark`` is a SparkSession or SparkContext.
@@ -76,6 +78,7 @@ def run(
     if instances < 1:
         raise BadInputError(f"{instances} instances were asked for: at least 1 is needed")
     spark_context = spark_context_of(spark)
+    settings = Settings.resolve(spark_context.getConf().get, {})
     if barrier:
         if allocation.is_dynamic(spark_context):
             raise BadInputError(
@@ -84,9 +87,15 @@ def run(
                 "TFParallel.run), so that they run as slots become free, or set "
                 "spark.dynamicAllocation.enabled=false"
             )
-        settings = Settings.resolve(spark_context.getConf().get, {})
         slots.wait_for_slots(spark_context, instances, settings.slots_timeout, what="instances")
-    task = _Task(main, instances, gpus_per_instance, barrier, paths.default_fs(spark_context))
+    task = _Task(
+        main,
+        instances,
+        gpus_per_instance,
+        barrier,
+        paths.default_fs(spark_context),
+        settings.slots_timeout,
+    )
     indices = spark_context.parallelize(range(instances), instances)
     stage = indices.barrier() if barrier else indices
     try:
@@ -120,12 +129,14 @@ class _Task:
         gpus_per_instance: int | None,
         barrier: bool,
         default_fs: str,
+        gpu_timeout: float,
     ):
         self._main = main
         self._count = count
         self._gpus_per_instance = gpus_per_instance
         self._barrier = barrier
         self._default_fs = default_fs
+        self._gpu_timeout = gpu_timeout
 
     def __getstate__(self) -> dict[str, Any]:
         # Not before: Spark takes the broadcast variables that are pickled together with the task.
@@ -137,7 +148,7 @@ class _Task:
 
     def __call__(self, index: int, rows: Iterable[int]) -> Iterator[bytes]:
         hosts = _barrier_hosts() if self._barrier else ()
-        with _gpus(self._gpus_per_instance, index, hosts) as gpus:
+        with _gpus(self._gpus_per_instance, index, hosts, self._gpu_timeout) as gpus:
             instance = Instance(
                 index, self._count, tuple(gpus.indices), self._default_fs, os.getcwd(), tuple(hosts)
             )
@@ -170,8 +181,11 @@ def _barrier_hosts() -> list[str]:
 
 
 @contextlib.contextmanager
-def _gpus(wanted: int | None, index: int, hosts: Sequence[str]) -> Iterator[gpu.Leased]:
-    """The GPUs of one instance while it runs. ``hosts`` are those of all that run with it."""
+def _gpus(
+    wanted: int | None, index: int, hosts: Sequence[str], timeout: float
+) -> Iterator[gpu.Leased]:
+    """The GPUs of one instance while it runs. ``hosts`` are those of all that run with it, and may
+    wait for it: ``timeout`` seconds are then the most that it waits for GPUs."""
     from pyspark import TaskContext
 
     assigned = TaskContext.get().resources().get("gpu")
@@ -192,7 +206,8 @@ def _gpus(wanted: int | None, index: int, hosts: Sequence[str]) -> Iterator[gpu.
         )
         yield gpu.Leased(gpu.pick(wanted, _position_on_host(index, hosts)))
         return
-    with gpu.leased(wanted) as leased:
+    # Instances of a barrier stage wait for each other, and some of them may have their GPUs.
+    with gpu.leased(wanted, timeout=timeout if hosts else math.inf) as leased:
         yield leased
 
 

@@ -19,6 +19,8 @@ def keeps_values(found: pa.DataType, wanted: pa.DataType) -> bool:
         return found.bit_width <= wanted.bit_width
     if pa.types.is_timestamp(found) and pa.types.is_timestamp(wanted):
         return (found.tz is None) == (wanted.tz is None)
+    if pa.types.is_date(found) and pa.types.is_timestamp(wanted):
+        return wanted.tz is None
     if pa.types.is_integer(found):
         return _is_number(wanted)
     if pa.types.is_integer(wanted):

@@ -277,8 +277,9 @@ def read(
                 batch_rows=batch_rows,
             )
             continue
-        # So 007 stays text, and a date is an error where the first file has numbers.
-        types = {field.name: field.type for field in schema}
+        # So 007 stays text, and a date is an error where the first file has floats. Whole numbers
+        # are found out: a file in which some are missing may have 1.0 for 1.
+        types = {field.name: field.type for field in schema if not pa.types.is_integer(field.type)}
         for found, batches in _open(source, kind, types, None if whole else schema.names):
             missing = [name for name in schema.names if name not in found.names]
             if missing:

@@ -18,7 +18,7 @@ from tfos.base import executable
 from tfos.cli import records as records_command
 from tfos.errors import BadInputError, TfosError
 from tfos.files.access import access_for
-from tfos.records import conversion
+from tfos.records import casts, conversion
 
 
 def run(capsys, *arguments):
@@ -340,6 +340,8 @@ def test_a_bad_row_behind_good_ones_is_told_with_its_file(capsys, tmp_path, kind
         ("2020-01-01", "2020-01-01 12:00:00", None),
         ("2020-01-01 00:00:00", "2", None),
         ("2", "3", [2, 3]),
+        ("2", "3.0", [2, 3]),  # As of a column of whole numbers in which some are missing.
+        ("2", "3.5", None),
         ("2.5", "3", [2.5, 3.0]),
         ("x", "007", ["x", "007"]),
         ("2020-01-01", "2021-01-01", [datetime.date(2020, 1, 1), datetime.date(2021, 1, 1)]),
@@ -350,7 +352,7 @@ def test_values_of_csv_are_what_the_first_file_has(capsys, tmp_path, first, seco
         (tmp_path / name).write_text(f"a\n{value}\n")
     code, error = converted(capsys, tmp_path, ["1.csv", "2.csv"])
     if kept is None:
-        assert code == 1 and f"{tmp_path}/2.csv can't be read as csv: " in error
+        assert code == 1 and f"{tmp_path}/2.csv " in error
     else:
         table = parquet.read_table(tmp_path / "out.parquet")
         assert (code, table["a"].to_pylist()) == (0, kept)
@@ -402,6 +404,11 @@ def test_later_files_of_parquet_are_not_cast_to_other_values(capsys, tmp_path, f
         assert code == 0 and table["a"].to_pylist() == [*first.to_pylist(), *second.to_pylist()]
     else:
         assert code == 1 and f"{tmp_path}/2.parquet " in error and says in error
+
+
+@pytest.mark.parametrize(("zone", "keeps"), [(None, True), ("UTC", False)])
+def test_dates_are_moments_where_there_is_no_zone(zone, keeps):
+    assert casts.keeps_values(pa.date32(), pa.timestamp("us", zone)) == keeps
 
 
 def test_a_damaged_page_is_told_with_its_file(capsys, tmp_path):

@@ -10,8 +10,10 @@ import pytest
 
 import tfos
 from support.spark.fake import FakeSparkContext, fake_session
-from tfos.cluster import launch, start
+from tfos.base import network
+from tfos.cluster import launch, plan, start
 from tfos.errors import BadInputError
+from tfos.settings import Settings
 
 
 def run(conf=None, master="local[1]", **arguments):
@@ -30,6 +32,26 @@ def test_a_misspelt_key_of_the_configuration_is_warned_of(caplog):
     assert (
         "spark.tfos.feed.memry is not a setting of tfos; is spark.tfos.feed.memory meant?" in said
     )
+
+
+@pytest.mark.parametrize(
+    ("settings", "advertised"),
+    [
+        ({}, "10.0.0.7"),
+        ({"coordinator_bind_address": "::"}, "10.0.0.7"),
+        # What it listens on alone decides then.
+        ({"coordinator_bind_address": "10.0.0.8"}, ""),
+        ({"coordinator_advertised_address": "edge-1"}, "edge-1"),
+    ],
+)
+def test_the_coordinator_is_reached_where_the_driver_is(monkeypatch, settings, advertised):
+    monkeypatch.setattr(network, "own_address", lambda host: host)
+    resolved = Settings.resolve(lambda key: None, settings)
+    asked = plan.ClusterPlan(
+        plan.ClusterRequest(nodes=1), [], resolved, b"", driver_host="10.0.0.7"
+    )
+    told = asked.of_coordinator("c1", "app", "token")
+    assert told["advertised_address"] == advertised
 
 
 @pytest.mark.parametrize("timeout", [float("inf"), float("nan"), 0, -1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import multiprocessing
 import os
 import sys
 import threading
@@ -30,7 +31,9 @@ def finish(say: Callable[[str], None] = lambda doing: None) -> None:
     if left:
         say(f"the program has returned; waiting for its threads: {', '.join(left)}")
     threading._shutdown()  # type: ignore[attr-defined]  # Only the interpreter calls it else.
-    say("running the exit handlers of the program")
+    processes = multiprocessing.active_children()  # An exit handler waits for them.
+    own = f", which has processes: {', '.join(one.name for one in processes)}" if processes else ""
+    say(f"running the exit handlers of the program{own}")
     atexit._run_exitfuncs()
     say("")
 

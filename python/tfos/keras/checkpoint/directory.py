@@ -36,7 +36,6 @@ from tfos.keras.checkpoint.archive import (
     Variable,
     decoded,
     encoded,
-    member,
     read_array,
     write_arrays,
 )
@@ -265,8 +264,10 @@ class CheckpointDirectory:
         """The values of the variables, one after the other, in the order of ``saved.variables``.
         Types that NumPy lacks are unsigned integers of their size."""
         with self._members(saved) as members:
-            for place, variable in enumerate(saved.variables):
-                name = member(place, variable)
+            # By their places: another node may have written one, whose model has other names.
+            names = {name.partition(" ")[0]: name for name in members}
+            for place in range(len(saved.variables)):
+                name = names[f"{place:05d}"]
                 yield read_array(members[name], name)
 
     def callbacks(self, saved: Saved) -> callback_state.State:

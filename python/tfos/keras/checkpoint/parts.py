@@ -115,6 +115,13 @@ class PartedDirectory(CheckpointDirectory):
             raise
         self._write_note(folder, plan, rank, {"part": part})
 
+    def give_up_part(self, plan: Plan, rank: int) -> None:
+        """In place of :meth:`write_part`, if this node has a newer one to write by now: the first
+        node need not wait for it."""
+        folder = self._folder(plan.number)
+        self._access.mkdirs(folder)
+        self._write_note(folder, plan, rank, {"failed": "a newer one was due before it began"})
+
     def write_with_others(
         self,
         plan: Plan,

@@ -312,6 +312,7 @@ class Checkpoints(Callback):
             self._writer.write(
                 lambda: directory.write_part(plan, rank, state.variables),
                 f"this node's part of the checkpoint of epoch {epoch}, step {step}",
+                lambda: directory.give_up_part(plan, rank),
             )
 
     def _note_outcomes(self) -> None:

@@ -16,7 +16,9 @@ class Writer:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._waiting: tuple[Callable[[], None], str] | None = None
+        self._waiting: tuple[Callable[[], None], str, Callable[[], None] | None] | None = None
+        #: What is to be said of what was dropped.
+        self._to_tell: list[Callable[[], None]] = []
         self._outcomes: list[tuple[str, Exception | None]] = []
 
     @property
@@ -24,9 +26,16 @@ class Writer:
         with self._changed:
             return self._thread is not None
 
-    def write(self, write: Callable[[], None], what: str) -> None:
+    def write(
+        self,
+        write: Callable[[], None],
+        what: str,
+        dropped: Callable[[], None] | None = None,
+    ) -> None:
+        """``dropped``: called by the thread if this is replaced or dropped before it began."""
         with self._changed:
-            self._waiting = (write, what)
+            self._drop()
+            self._waiting = (write, what, dropped)
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="tfos-checkpoints", daemon=True
@@ -36,7 +45,13 @@ class Writer:
     def drop_waiting(self) -> None:
         """Forgets what waits, if anything does."""
         with self._changed:
-            self._waiting = None
+            self._drop()
+
+    def _drop(self) -> None:
+        """With the lock. What waits, waits for the thread, so that is there to tell."""
+        if self._waiting is not None and self._waiting[2] is not None:
+            self._to_tell.append(self._waiting[2])
+        self._waiting = None
 
     def wait(self, timeout: float) -> bool:
         """Whether all is written, or has failed, within so many seconds."""
@@ -52,12 +67,16 @@ class Writer:
     def _run(self) -> None:
         while True:
             with self._changed:
-                if self._waiting is None:
+                tells = bool(self._to_tell)
+                if tells:
+                    write, what = self._to_tell.pop(0), "why a part of a checkpoint is missing"
+                elif self._waiting is not None:
+                    write, what, _ = self._waiting
+                    self._waiting = None
+                else:
                     self._thread = None
                     self._changed.notify_all()
                     return
-                write, what = self._waiting
-                self._waiting = None
             error: Exception | None = None
             try:
                 write()
@@ -65,4 +84,5 @@ class Writer:
                 error = failure
             del write  # And with it the copies.
             with self._changed:
-                self._outcomes.append((what, error))
+                if not tells or error is not None:
+                    self._outcomes.append((what, error))

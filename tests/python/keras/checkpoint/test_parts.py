@@ -29,6 +29,7 @@ from tfos.files.access import access_for
 from tfos.keras.checkpoint import parts
 from tfos.keras.checkpoint.directory import CheckpointDirectory
 from tfos.keras.checkpoint.parts import PartedDirectory, PartError, split
+from tfos.keras.checkpoint.writer import Writer
 
 
 def test_the_largest_part_is_small():
@@ -165,6 +166,38 @@ def test_a_node_that_has_left_has_written_before(tmp_path):
         files.write_part(plan, rank, part.variables)
     files.write_with_others(plan, first, NAMES, lambda: {0})
     assert checked(tmp_path).epoch == 1
+
+
+def test_nodes_may_have_other_names_for_their_variables(tmp_path):
+    """As Keras numbers layers anew in each process."""
+    files, plan = PartedDirectory(tmp_path), next_plan(PartedDirectory(tmp_path), 1)
+    first, *others = parts_of(1)
+    for rank, part in enumerate(others, 1):
+        renamed = [(one._replace(name=f"again/{one.name}"), value) for one, value in part.variables]
+        files.write_part(plan, rank, renamed)
+    files.write_with_others(plan, first, NAMES, lambda: range(len(NAMES)))
+    assert checked(tmp_path).epoch == 1
+
+
+def test_a_part_that_is_given_up_is_not_waited_for(tmp_path):
+    files, plan = PartedDirectory(tmp_path), next_plan(PartedDirectory(tmp_path), 1)
+    first, second, _ = parts_of(1)
+    files.write_part(plan, 1, second.variables)
+    files.give_up_part(plan, 2)
+    with pytest.raises(PartError, match=f"{NAMES[2]} could not write .*a newer one was due"):
+        files.write_with_others(plan, first, NAMES, lambda: range(len(NAMES)))
+
+
+def test_what_is_replaced_before_it_was_written_is_told():
+    writer, begun, go_on, done = Writer(), threading.Event(), threading.Event(), []
+    writer.write(lambda: begun.set() or go_on.wait(), "the first")
+    assert begun.wait(60)
+    writer.write(lambda: done.append("second"), "the second", lambda: done.append("dropped"))
+    writer.write(lambda: done.append("third"), "the third", lambda: done.append("dropped, too"))
+    go_on.set()
+    assert writer.wait(60)
+    assert done == ["dropped", "third"]
+    assert [what for what, _ in writer.take_outcomes()] == ["the first", "the third"]
 
 
 def test_the_first_node_hears_why_another_could_not_write(tmp_path, monkeypatch):
