@@ -40,7 +40,7 @@ TEST_F(PartitionWriterTest, AFeederThatHasLostAllNodesSaysSoAtOnce) {
   StartServers(3, 4);
   PartitionWriterOptions options = Options(0);
   for (std::size_t i = 1; i < options.endpoints.size(); ++i) options.endpoints[i].unix_name.clear();
-  options.most_remote_nodes = 1;  // To the last one there is no connection.
+  options.most_remote_nodes = 1;  // So the last one has no connection.
   Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
   ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
   for (const std::uint32_t node : {0, 1, 2}) End(node);

@@ -314,7 +314,7 @@ def lose_the_chief_after_another(ctx):
 
     model = model_of(seed=ctx.rank)
     model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
-    # Where they agree, one is enough that asks: the one that knows when that is no more needed.
+    # If nodes agree, one of them asks for all: the one that knows when to stop asking.
     asks = not sharded or (ctx.rank, life) == (1, 0)
     kept = ctx.checkpoint(directory, every_seconds=0 if asks else NEVER, sharded=sharded)
     say_it_joins(ctx)
