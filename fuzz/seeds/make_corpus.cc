@@ -156,6 +156,7 @@ void FeedFrames() {
                                {"check_retries", true},
                                {"bears_losses", false},
                                {"repeats", false},
+                               {"trained", {{"0", nlohmann::json::array({{0, 16, 7, true}})}}},
                                {"coordinator", {"host", 1}},
                                {"endpoints",
                                 {{{"node_id", 0},

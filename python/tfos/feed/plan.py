@@ -56,6 +56,9 @@ class FeedPlan:
     bears_losses: bool = False
     #: It does so now.
     repeats: bool = False
+    #: What an earlier cluster has trained on of the epoch, by partition: for each chunk the first
+    #: item, the item after the last, the checksum, and whether that was all of its rows.
+    trained: dict[str, list[list[Any]]] = field(default_factory=dict, repr=False)
     #: ``spark.tfos.node.answerTimeout`` bounds the time for connecting to nodes; 0: nothing does.
     answer_timeout: float = 0.0
 
@@ -83,5 +86,6 @@ class FeedPlan:
                 "check_retries": self.check_retries,
                 "bears_losses": self.bears_losses,
                 "repeats": self.repeats,
+                "trained": self.trained,
             }
         )

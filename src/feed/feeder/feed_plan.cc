@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -76,6 +77,23 @@ Result<PlannedEndpoint> ReadEndpoint(const Json& entry) {
   members.Read("executor_id", planned.executor_id);
   TFOS_RETURN_IF_ERROR(members.status());
   return planned;
+}
+
+/// [first item, the item after the last, checksum, whether all of its rows were trained on]
+Result<TrainedChunk> ReadTrainedChunk(const Json& entry) {
+  const bool is_one = entry.is_array() && entry.size() == 4 && entry[0].is_number_unsigned() &&
+                      entry[1].is_number_unsigned() && entry[2].is_number_unsigned() &&
+                      entry[2].get<std::uint64_t>() <= std::numeric_limits<std::uint32_t>::max() &&
+                      entry[3].is_boolean();
+  if (!is_one) return Bad("has something odd in 'trained'");
+  TrainedChunk trained{
+      .chunk = {.items = {entry[0].get<std::uint64_t>(), entry[1].get<std::uint64_t>()},
+                .checksum = entry[2].get<std::uint32_t>()},
+      .whole = entry[3].get<bool>()};
+  if (trained.chunk.items.begin >= trained.chunk.items.end) {
+    return Bad("has a chunk without items in 'trained'");
+  }
+  return trained;
 }
 
 Result<CachePlace> ReadCachePlace(std::string_view name) {
@@ -170,6 +188,14 @@ Result<PartitionWriterOptions> ReadFeedPlan(std::string_view plan, const FeedTas
         options.progress_timeout, SaturatingSeconds(answer_timeout_seconds + kForAgents.count()));
   }
 
+  const auto trained = json.find("trained");
+  if (trained == json.end() || !trained->is_object()) return Bad("has no object 'trained'");
+  const auto of_partition = trained->find(std::to_string(task.partition));
+  if (of_partition != trained->end() && task.mode == Mode::kTrain) {
+    for (const Json& entry : *of_partition) {
+      TFOS_ASSIGN_OR_RETURN(options.trained.emplace_back(), ReadTrainedChunk(entry));
+    }
+  }
   const auto endpoints = json.find("endpoints");
   if (endpoints == json.end() || !endpoints->is_array()) return Bad("has no list 'endpoints'");
   std::vector<PlannedEndpoint> planned;

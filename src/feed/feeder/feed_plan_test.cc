@@ -41,6 +41,7 @@ Json PlanOf(std::string_view executors) {
                {"check_retries", false},
                {"bears_losses", true},
                {"repeats", true},
+               {"trained", {{"4", {{0, 16, 7, true}, {16, 20, 8, false}}}, {"5", nullptr}}},
                {"coordinator", {"host", 1}},
                {"endpoints", Json::array()}};
   for (std::uint32_t node = 0; node < executors.size(); ++node) {
@@ -92,6 +93,10 @@ TEST(FeedPlanTest, ReadsAllOfIt) {
   EXPECT_FALSE(options->check_retries);
   EXPECT_TRUE(options->bears_losses);
   EXPECT_TRUE(options->repeats);
+  ASSERT_EQ(options->trained.size(), 2u) << "of this partition";
+  EXPECT_EQ(options->trained[0].chunk, (AcceptedChunk{.items = {0, 16}, .checksum = 7}));
+  EXPECT_TRUE(options->trained[0].whole);
+  EXPECT_FALSE(options->trained[1].whole);
   ASSERT_EQ(options->endpoints.size(), 1u);
   EXPECT_EQ(options->endpoints[0].unix_name, "tfos-x");
   EXPECT_EQ(options->endpoints[0].host, "10.0.0.1");
@@ -153,13 +158,14 @@ TEST(FeedPlanTest, SaysWhatIsWrongWithoutTheToken) {
     EXPECT_FALSE(options.ok());
     return options.ok() ? std::string() : options.status().ToString();
   };
-  for (const char* name : {"feed_key", "encrypt", "pickle", "job_id", "queue", "epoch", "timeout",
-                           "answer_timeout", "region_bytes", "cache", "replays", "shuffle_seed",
-                           "until_read", "check_retries", "bears_losses", "repeats", "endpoints"}) {
+  for (const char* name :
+       {"feed_key", "encrypt", "pickle", "job_id", "queue", "epoch", "timeout", "answer_timeout",
+        "region_bytes", "cache", "replays", "shuffle_seed", "until_read", "check_retries",
+        "bears_losses", "repeats", "trained", "endpoints"}) {
     Json plan = PlanOf("a");
     plan.erase(name);
     EXPECT_THAT(refused(plan), HasSubstr(name));
-    plan[name] = Json::object();
+    plan[name] = name == std::string("trained") ? Json::array() : Json::object();
     EXPECT_THAT(refused(plan), HasSubstr(name));
   }
   Json plan = PlanOf("a");
@@ -171,6 +177,12 @@ TEST(FeedPlanTest, SaysWhatIsWrongWithoutTheToken) {
   plan = PlanOf("a");
   plan["endpoints"][0]["port"] = 70000;
   EXPECT_THAT(refused(plan), HasSubstr("'port'"));
+  for (const char* chunk : {"7", "[0, 1, 2]", "[-1, 1, 2, true]", "[0, 1, 4294967296, true]",
+                            "[0, 1, 2, 3]", "[1, 1, 2, true]"}) {
+    plan = PlanOf("a");
+    plan["trained"] = {{"0", Json::array({Json::parse(chunk)})}};
+    EXPECT_THAT(refused(plan), HasSubstr("'trained'")) << chunk;
+  }
   const std::string cut = PlanOf("a").dump().substr(0, 300);
   const auto options = ReadFeedPlan(cut, {});
   ASSERT_FALSE(options.ok());

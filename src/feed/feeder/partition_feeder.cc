@@ -63,16 +63,31 @@ const AcceptedChunk* PartitionFeeder::DeliveredAt(std::uint64_t item) const {
   return found != chunks.end() && found->items.begin == item && check_retries_ ? &*found : nullptr;
 }
 
+const AcceptedChunk* PartitionFeeder::PartlyTrainedAt(std::uint64_t item) const {
+  const std::vector<AcceptedChunk>& chunks = writer_->partly_trained();
+  const auto found = std::ranges::lower_bound(chunks, item, {}, BeginOf);
+  return found != chunks.end() && found->items.begin == item ? &*found : nullptr;
+}
+
+std::uint64_t PartitionFeeder::NextCut(std::uint64_t item) const {
+  const auto next = [item](const std::vector<AcceptedChunk>& chunks) {
+    const auto found = std::ranges::upper_bound(chunks, item, {}, BeginOf);
+    return found == chunks.end() ? std::uint64_t{std::numeric_limits<std::int64_t>::max()}
+                                 : found->items.begin;
+  };
+  const std::uint64_t cut = next(writer_->partly_trained());
+  return check_retries_ ? std::min(cut, next(writer_->delivered_chunks())) : cut;
+}
+
 PartitionFeeder::Stretch PartitionFeeder::Ahead() const {
-  if (const AcceptedChunk* const chunk = DeliveredAt(next_item_)) {
-    return {.delivered = true, .items = chunk->items.items()};
-  }
-  const std::vector<AcceptedChunk>& chunks = writer_->delivered_chunks();
-  const auto next = std::ranges::upper_bound(chunks, next_item_, {}, BeginOf);
-  const std::uint64_t end = next == chunks.end() || !check_retries_
-                                ? std::numeric_limits<std::int64_t>::max()
-                                : next->items.begin;
-  return {.delivered = false, .items = end - next_item_};
+  const AcceptedChunk* chunk = DeliveredAt(next_item_);
+  if (chunk == nullptr) chunk = PartlyTrainedAt(next_item_);
+  if (chunk != nullptr) return {.delivered = true, .items = chunk->items.items()};
+  return {.delivered = false, .items = NextCut(next_item_) - next_item_};
+}
+
+void PartitionFeeder::CountDelivered(const ItemRange& items) {
+  delivered_items_ += items.items() - writer_->trained().ItemsIn(items);
 }
 
 std::vector<PartitionFeeder::Piece> PartitionFeeder::Take(std::uint64_t count) {
@@ -82,8 +97,17 @@ std::vector<PartitionFeeder::Piece> PartitionFeeder::Take(std::uint64_t count) {
     const AcceptedChunk* const chunk = DeliveredAt(next_item_);
     if (chunk != nullptr && chunk->items.end <= end && !stopped()) {
       pieces.push_back({.items = chunk->items, .checksum = chunk->checksum});
-      delivered_items_ += chunk->items.items();
+      CountDelivered(chunk->items);
       next_item_ = chunk->items.end;
+      continue;
+    }
+    if (const AcceptedChunk* const part = PartlyTrainedAt(next_item_)) {
+      has_missed_ = has_missed_ || part->items.end > end;
+      if (!has_missed_ && !stopped()) {
+        pieces.push_back(
+            {.items = part->items, .checksum = part->checksum, .partly_trained = true});
+      }
+      next_item_ = std::min(part->items.end, end);
       continue;
     }
     const ItemRanges::Stretch stretch = writer_->delivered().From(next_item_);
@@ -91,8 +115,9 @@ std::vector<PartitionFeeder::Piece> PartitionFeeder::Take(std::uint64_t count) {
     if (stretch.contained) {
       // To the end of the chunk of which the caller has brought the rest before.
       if (check_retries_) until = std::min(until, next_item_ + Ahead().items);
-      delivered_items_ += until - next_item_;
+      CountDelivered({next_item_, until});
     } else {
+      until = std::min(until, NextCut(next_item_));
       pieces.push_back({.items = {next_item_, until}, .checksum = {}});
     }
     next_item_ = until;
@@ -100,25 +125,37 @@ std::vector<PartitionFeeder::Piece> PartitionFeeder::Take(std::uint64_t count) {
   return pieces;
 }
 
-Status PartitionFeeder::Check(const Piece& piece, std::span<const std::byte> chunk) const {
-  if (!piece.checksum || Crc32c(chunk) == *piece.checksum) return {};
-  return Changed(
-      fmt::format("items {} to {} are not those", piece.items.begin, piece.items.end - 1));
+Status PartitionFeeder::Check(const Piece& piece, std::span<const std::byte> chunk) {
+  if (check_retries_ && piece.checksum && Crc32c(chunk) != *piece.checksum) {
+    return Changed(
+        fmt::format("items {} to {} are not those", piece.items.begin, piece.items.end - 1),
+        piece.partly_trained || writer_->trained().ItemsIn(piece.items) > 0);
+  }
+  if (!piece.partly_trained) return {};
+  TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> room, Reserve(chunk.size()));
+  if (room.empty()) return {};
+  std::ranges::copy(chunk, room.begin());
+  return Commit(chunk.size(), piece.items);
 }
 
-Status PartitionFeeder::Changed(const std::string& what) const {
+Status PartitionFeeder::Changed(const std::string& what, bool trained) const {
   return {ErrorKind::kUnsupported,
           fmt::format(
-              "partition {}: {} that an earlier attempt at this task fed. Spark has computed the "
+              "partition {}: {} that {}. Spark has computed the "
               "partition again, and its rows came in another order or with other values. To go on "
               "would lose some and feed others twice. Give them an order before they are fed "
-              "(sort by a key that is different in each row), or keep them: persist() on disk, "
-              "checkpoint(), or a file. Where only values differ, as of random augmentation, "
+              "(sort by a key that is different in each row), or keep them: {}. "
+              "Where only values differ, as of random augmentation, "
               "spark.tfos.feed.checkRetries=false feeds them uncompared",
-              partition_, what)};
+              partition_, what,
+              trained ? "the model was trained on before the checkpoint from which it goes on"
+                      : "an earlier attempt at this task fed",
+              trained ? "in a file" : "persist() on disk, checkpoint(), or a file")};
 }
 
 Result<std::span<std::byte>> PartitionFeeder::Reserve(std::uint64_t bytes) {
+  // What follows would be sent as if nothing were known of it.
+  if (has_missed_) return CheckEnd();
   return OfNode(writer_->Reserve(bytes));
 }
 
@@ -243,16 +280,22 @@ Result<std::optional<ResultChunk>> PartitionFeeder::TakeResult(bool block) {
   return OfNode(writer_->TakeResult(block));
 }
 
+Status PartitionFeeder::CheckEnd() const {
+  const auto end_of = [](const std::vector<AcceptedChunk>& chunks) {
+    return chunks.empty() ? 0 : chunks.back().items.end;
+  };
+  const std::uint64_t delivered = check_retries_ ? end_of(writer_->delivered_chunks()) : 0;
+  const std::uint64_t end = std::max(delivered, end_of(writer_->partly_trained()));
+  if (end <= next_item_ && !has_missed_) return {};
+  return Changed(fmt::format("it has {} items, and had {} at least, of those", next_item_,
+                             std::max(end, next_item_)),
+                 end > delivered || writer_->trained().ItemsIn({next_item_, end}) > 0);
+}
+
 Status PartitionFeeder::End() { return OfNode(writer_->End()); }
 
 Result<Ended> PartitionFeeder::Finish() {
-  const std::vector<AcceptedChunk>& delivered = writer_->delivered_chunks();
-  if (check_retries_ && !stopped() && !delivered.empty()) {
-    if (const std::uint64_t end = delivered.back().items.end; end > next_item_) {
-      return Changed(
-          fmt::format("it has {} items, and had {} at least, of those", next_item_, end));
-    }
-  }
+  if (!stopped()) TFOS_RETURN_IF_ERROR(CheckEnd());
   return OfNode(writer_->Finish());
 }
 

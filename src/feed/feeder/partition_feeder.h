@@ -31,6 +31,10 @@ namespace tfos::feed {
 /// that brings items as Ahead says has all of them compared, however chunks are cut this time.
 /// Chunks of which it brings only a part in a call are left out unseen.
 ///
+/// What an earlier cluster has trained on, up to the checkpoint from which this one goes on, is
+/// compared and left out in the same way. A chunk of which it has trained on a part is compared,
+/// and then sent as it was: the nodes know which of its rows the program is not to get.
+///
 /// Owner and lifetime: owns its connections. After a failed call only destruction is useful.
 /// Threads: one at a time.
 /// Errors: those of PartitionWriter; but what a node says of its own failure is kUnsupported, as
@@ -46,7 +50,7 @@ class PartitionFeeder {
   std::uint64_t next_item() const { return next_item_; }
   /// What comes next.
   struct Stretch {
-    bool delivered = false;   ///< A chunk that the nodes have, which is to be compared.
+    bool delivered = false;   ///< A chunk that was cut before, which is to be compared.
     std::uint64_t items = 0;  ///< Of that chunk; else before the next one, at most.
   };
   /// How many items the caller should bring in its next call: of a delivered chunk exactly as many,
@@ -57,13 +61,16 @@ class PartitionFeeder {
   struct Piece {
     ItemRange items;
     std::optional<std::uint32_t> checksum;
+    /// Check sends it when it was compared.
+    bool partly_trained = false;
   };
   /// Numbers the next `count` items, and returns what is to be done with them. Those that are left
   /// out or compared count as delivered.
   std::vector<Piece> Take(std::uint64_t count);
-  /// Compares a delivered chunk with what these items make now.
-  ///   kUnsupported  they are others than those that an earlier attempt fed
-  Status Check(const Piece& piece, std::span<const std::byte> chunk) const;
+  /// Compares a chunk that was cut before with what these items make now. Waits for room where it
+  /// sends that.
+  ///   kUnsupported  they are others than those that were fed then
+  Status Check(const Piece& piece, std::span<const std::byte> chunk);
 
   /// Room for a chunk; empty when no node wants more.
   Result<std::span<std::byte>> Reserve(std::uint64_t bytes);
@@ -87,10 +94,11 @@ class PartitionFeeder {
   Result<std::optional<ResultChunk>> TakeResult(bool block);
   Status End();
   /// Waits until the nodes have taken or answered everything.
-  ///   kUnsupported  an earlier attempt has fed items beyond the last one of this
+  ///   kUnsupported  an earlier attempt has fed items beyond the last one of this, or an earlier
+  ///                 cluster has trained on them
   Result<Ended> Finish();
 
-  /// Items that this or earlier attempts delivered.
+  /// Items that this or earlier attempts delivered; not those of an earlier cluster.
   std::uint64_t delivered_items() const { return delivered_items_; }
   /// Items that were sent once more, as the node that had them was lost before they were read.
   std::uint64_t moved_items() const { return writer_->moved_items(); }
@@ -101,7 +109,14 @@ class PartitionFeeder {
 
   /// The delivered chunk that begins there; null when there is none, or nothing is compared.
   const AcceptedChunk* DeliveredAt(std::uint64_t item) const;
-  Status Changed(const std::string& what) const;
+  /// Likewise of those that were trained on in part.
+  const AcceptedChunk* PartlyTrainedAt(std::uint64_t item) const;
+  /// Where the first chunk after `item` begins that is brought as it was cut before.
+  std::uint64_t NextCut(std::uint64_t item) const;
+  void CountDelivered(const ItemRange& items);
+  /// Whether the partition has all items that it had, as far as that is known.
+  Status CheckEnd() const;
+  Status Changed(const std::string& what, bool trained) const;
 
   /// `items.begin` is row `first` of the batch.
   Result<std::uint64_t> WriteRows(columns::ArrowColumns& batch, std::size_t first,
@@ -122,6 +137,8 @@ class PartitionFeeder {
   const bool check_retries_;
   std::uint64_t next_item_ = 0;
   std::uint64_t delivered_items_ = 0;
+  /// The caller did not bring a chunk whole, in one call, that was trained on in part.
+  bool has_missed_ = false;
 };
 
 }  // namespace tfos::feed

@@ -92,6 +92,7 @@ class PartitionFeederTest : public ::testing::Test {
     options.session.attempt = attempt;
     options.session.region_bytes = kRegion;
     options.check_retries = check_retries_;
+    options.trained = trained_;
     auto feeder = PartitionFeeder::Open(std::move(options));
     EXPECT_TRUE(feeder.ok()) << feeder.status().DebugString();
     return feeder.ok() ? std::move(*feeder) : nullptr;
@@ -120,6 +121,7 @@ class PartitionFeederTest : public ::testing::Test {
   const Secret key_ = *Secret::FromHex(std::string(64, 'a'));
   std::unique_ptr<FeedServer> server_;
   bool check_retries_ = true;
+  std::vector<TrainedChunk> trained_;
 };
 
 TEST_F(PartitionFeederTest, ALaterAttemptSendsWhatTheNodesLack) {
@@ -224,6 +226,121 @@ TEST_F(RetryTest, NothingIsComparedWhereTheUserSaysSo) {
   Batch batch(100, 12);
   EXPECT_TRUE(Bring(*feeder, batch).ok());
   EXPECT_EQ(feeder->delivered_items(), 12u);
+}
+
+/// An earlier cluster that has got the chunks [0, 3), [3, 5) and [8, 10), and trained on all rows
+/// of the first, on some of the second, and on none of the third.
+class TrainedRowsTest : public RetryTest {
+ protected:
+  void SetUp() override {
+    RetryTest::SetUp();
+    for (const ItemRange& items : {ItemRange{0, 3}, ItemRange{3, 5}}) {
+      const auto next = server_->Next("input", {.deadline = Deadline::After(60s)});
+      ASSERT_TRUE(next.ok());
+      trained_.push_back(
+          {.chunk = {.items = items, .checksum = std::get<ChunkLoan>(*next).checksum()},
+           .whole = items.begin == 0});
+    }
+    // Another cluster.
+    PartitionFeederTest::SetUp();
+  }
+};
+
+TEST_F(TrainedRowsTest, AreLeftOutAndTheChunkWithSomeComesAsItWas) {
+  const auto feeder = Open();
+  Batch batch(0, 12);
+  const Status status = Bring(*feeder, batch);
+  ASSERT_TRUE(status.ok()) << status.DebugString();
+  EXPECT_EQ(feeder->delivered_items(), 9u) << "those of this cluster";
+  const auto next = server_->Next("input", {.deadline = Deadline::After(60s)});
+  ASSERT_TRUE(next.ok());
+  const auto& part = std::get<ChunkLoan>(*next);
+  EXPECT_EQ(part.first_item(), 3u);
+  EXPECT_EQ(part.items(), 2u);
+  EXPECT_EQ(part.checksum(), trained_[1].chunk.checksum);
+  EXPECT_THAT(Take(2), ElementsAre(5, 6, 7, 8, 9, 10, 11));
+}
+
+TEST_F(TrainedRowsTest, ARetryDoesNotBringThatChunkAgain) {
+  {
+    const auto first = Open(0);
+    Batch batch(0, 12);
+    ASSERT_TRUE(first->Write(batch.columns(), 0, 5).ok());
+    ASSERT_TRUE(first->Finish().ok());
+  }
+  const auto second = Open(1);
+  Batch batch(0, 12);
+  const Status status = Bring(*second, batch);
+  ASSERT_TRUE(status.ok()) << status.DebugString();
+  EXPECT_EQ(second->delivered_items(), 9u);
+  EXPECT_THAT(Take(3), ElementsAre(3, 4, 5, 6, 7, 8, 9, 10, 11));
+}
+
+TEST_F(TrainedRowsTest, OtherRowsAreFoundOut) {
+  Batch other(100, 12);
+  EXPECT_THAT(
+      Bring(*Open(), other).ToString(),
+      AllOf(HasSubstr("partition 0: items 0 to 2 are not those that the model was trained on"),
+            HasSubstr("in a file")));
+  trained_.erase(trained_.begin());
+  Batch shifted(1, 12);
+  EXPECT_THAT(Bring(*Open(1), shifted).ToString(),
+              HasSubstr("items 3 to 4 are not those that the model was trained on"));
+}
+
+TEST_F(TrainedRowsTest, FewerRowsAreFoundOut) {
+  for (const std::size_t rows : {std::size_t{2}, std::size_t{4}}) {
+    const auto feeder = Open(rows);
+    Batch batch(0, rows);
+    EXPECT_THAT(
+        Bring(*feeder, batch).ToString(),
+        HasSubstr(fmt::format("it has {} items, and had 5 at least, of those that the model "
+                              "was trained on",
+                              rows)));
+  }
+}
+
+TEST_F(TrainedRowsTest, APartOfAChunkIsNeverFedAsIfNothingWereKnown) {
+  const auto feeder = Open();
+  Batch batch(0, 12);
+  ASSERT_TRUE(feeder->Write(batch.columns(), 0, 4).ok()) << "not as Ahead says";
+  EXPECT_THAT(feeder->Write(batch.columns(), 4, 12).status().ToString(),
+              HasSubstr("the model was trained on"));
+}
+
+TEST_F(TrainedRowsTest, AreLeftOutUncomparedWhereTheUserSaysSo) {
+  check_retries_ = false;
+  const auto feeder = Open();
+  Batch other(100, 12);
+  const Status status = Bring(*feeder, other);
+  ASSERT_TRUE(status.ok()) << status.DebugString();
+  EXPECT_THAT(Take(3), ElementsAre(103, 104, 105, 106, 107, 108, 109, 110, 111));
+}
+
+TEST_F(PartitionFeederTest, PickledBatchesOfWhichSomeRowsWereTrainedOnComeAgain) {
+  const auto write = [&](PartitionFeeder& feeder, std::string_view text) {
+    const std::vector<std::uint64_t> sizes(text.size(), 1);
+    return feeder
+        .WritePickled(sizes, [&](std::size_t i, std::byte* to) { std::memcpy(to, &text[i], 1); })
+        .status();
+  };
+  std::uint32_t checksum = 0;
+  {
+    const auto first = Open();
+    ASSERT_TRUE(write(*first, "ab").ok());
+    ASSERT_TRUE(first->Finish().ok());
+    const auto next = server_->Next("input", {.deadline = Deadline::After(60s)});
+    checksum = std::get<ChunkLoan>(next.value()).checksum();
+  }
+  PartitionFeederTest::SetUp();  // Another cluster.
+  trained_ = {{.chunk = {.items = {0, 2}, .checksum = checksum}, .whole = false}};
+  const auto feeder = Open();
+  EXPECT_TRUE(feeder->Ahead().delivered);
+  ASSERT_TRUE(write(*feeder, "ab").ok());
+  ASSERT_TRUE(feeder->Finish().ok());
+  const auto next = server_->Next("input", {.deadline = Deadline::After(60s)});
+  EXPECT_EQ(std::get<ChunkLoan>(next.value()).items(), 2u);
+  EXPECT_EQ(std::get<ChunkLoan>(next.value()).checksum(), checksum);
 }
 
 TEST_F(PartitionFeederTest, PickledBatchesThatChangedAreFoundOut) {

@@ -10,6 +10,11 @@
 #include "feed/wire/read_position.h"
 
 namespace tfos::feed {
+namespace {
+
+constexpr auto BeginOf = [](const AcceptedChunk& chunk) { return chunk.items.begin; };
+
+}  // namespace
 
 Result<std::unique_ptr<PartitionWriter>> PartitionWriter::Open(PartitionWriterOptions options) {
   if (options.endpoints.empty()) {
@@ -20,8 +25,10 @@ Result<std::unique_ptr<PartitionWriter>> PartitionWriter::Open(PartitionWriterOp
   if (train) {
     std::vector<AcceptedChunk>& chunks = writer->delivered_chunks_;
     TFOS_RETURN_IF_ERROR(writer->nodes_.Find(chunks));
-    std::ranges::sort(chunks, {}, [](const AcceptedChunk& chunk) { return chunk.items.begin; });
     for (const AcceptedChunk& chunk : chunks) writer->delivered_.Add(chunk.items);
+    writer->AddTrained();
+    std::ranges::sort(chunks, {}, BeginOf);
+    std::ranges::sort(writer->partly_trained_, {}, BeginOf);
     TFOS_RETURN_IF_ERROR(writer->nodes_.Open());
   } else {
     TFOS_RETURN_IF_ERROR(writer->nodes_.OpenOne(PartitionNodes::Where::kThisHost));
@@ -30,6 +37,21 @@ Result<std::unique_ptr<PartitionWriter>> PartitionWriter::Open(PartitionWriterOp
     if (writer->nodes_.empty()) return writer->nodes_.Unreachable();
   }
   return writer;
+}
+
+void PartitionWriter::AddTrained() {
+  for (const TrainedChunk& trained : options_.trained) {
+    const ItemRange& items = trained.chunk.items;
+    // A node has got one that was fed again, by an earlier attempt.
+    if (delivered_.ItemsIn(items) > 0) continue;
+    if (trained.whole) {
+      trained_.Add(items);
+      delivered_.Add(items);
+      delivered_chunks_.push_back(trained.chunk);
+    } else {
+      partly_trained_.push_back(trained.chunk);
+    }
+  }
 }
 
 Result<std::span<std::byte>> PartitionWriter::Reserve(std::size_t bytes) {

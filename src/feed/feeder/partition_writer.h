@@ -41,11 +41,17 @@ class PartitionWriter {
   /// Connects and opens the partition.
   static Result<std::unique_ptr<PartitionWriter>> Open(PartitionWriterOptions options);
 
-  /// Items that earlier attempts delivered: the caller skips them. Not always the first ones: a
-  /// connection that broke may have lost a chunk when a later one had reached another node.
+  /// Items that earlier attempts delivered, or an earlier cluster has trained on: the caller skips
+  /// them. Not always the first ones: a connection that broke may have lost a chunk when a later
+  /// one had reached another node.
   const ItemRanges& delivered() const { return delivered_; }
+  /// Those of an earlier cluster among them.
+  const ItemRanges& trained() const { return trained_; }
   /// The same as the chunks that they came in, in their order.
   const std::vector<AcceptedChunk>& delivered_chunks() const { return delivered_chunks_; }
+  /// Chunks of which an earlier cluster has trained on a part, in their order: they are to be
+  /// brought as they were then.
+  const std::vector<AcceptedChunk>& partly_trained() const { return partly_trained_; }
 
   /// Room for one chunk; empty when all nodes have stopped. Waits until a node has room.
   Result<std::span<std::byte>> Reserve(std::size_t bytes);
@@ -72,6 +78,8 @@ class PartitionWriter {
   explicit PartitionWriter(PartitionWriterOptions options)
       : options_(std::move(options)), nodes_(options_) {}
 
+  /// Sorts in what an earlier cluster has trained on.
+  void AddTrained();
   Result<std::span<std::byte>> ReserveRoom(std::size_t bytes);
   /// Training: room for a chunk that no region holds, at one node and with no other session.
   Result<std::span<std::byte>> ReserveAlone(std::size_t bytes);
@@ -94,6 +102,8 @@ class PartitionWriter {
   bool alone_ = false;  ///< A large chunk is or was the last: there is no session but its own.
   ItemRanges delivered_;
   std::vector<AcceptedChunk> delivered_chunks_;
+  ItemRanges trained_;
+  std::vector<AcceptedChunk> partly_trained_;
   std::uint64_t items_sent_ = 0;
   std::uint64_t moved_items_ = 0;
 };

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "feed/queue/cached_epoch.h"
+#include "feed/wire/item_ranges.h"
 #include "feed/wire/read_position.h"
 #include "feed/wire/session.h"
 
@@ -26,6 +27,8 @@ struct QueuedChunk {
   std::uint64_t items = 0;
   std::uint64_t rows_read = 0;  ///< Its first rows, which are not for this node's program.
   std::uint32_t checksum = 0;   ///< As its feeder says: for later attempts at the partition.
+  /// Rows that an earlier cluster has trained on, so they are not for the program. Null: none.
+  std::shared_ptr<const ItemRanges> trained_before = nullptr;
 };
 
 /// Says what rows hold, to a node that has none: other nodes' programs read all of it.

@@ -85,7 +85,9 @@ Result<BatchResult> BatchReader::Next(const BatchOptions& options, const Wait& w
   TFOS_RETURN_IF_ERROR(FillPending(options, options.rows, wait));
   const bool last = pending_.rows() > 0 && !options.drop_remainder;
   if (pending_.rows() < options.rows && !last) return AtEnd();
-  TFOS_ASSIGN_OR_RETURN(Batch batch, pending_.Take(options, opener_.pool()));
+  PendingRows::Parts parts;
+  TFOS_ASSIGN_OR_RETURN(Batch batch, pending_.Take(options, opener_.pool(), &parts));
+  log_.OnBatch(EpochOfPending(), std::move(parts));
   return BatchResult(std::move(batch));
 }
 
@@ -179,7 +181,7 @@ BatchReader::Ahead BatchReader::WhatIsAhead() const {
   return {.rows = pending_.rows(),
           .epoch_over = EpochOver(),
           .feed_over = epoch_ends_.empty() && chunk_ == nullptr && ended_ && !rows_in_epoch_,
-          .epoch = epoch_ends_.empty() ? next_epoch_ : epoch_ends_.front(),
+          .epoch = EpochOfPending(),
           .passable_rows = pending_.passable_rows(),
           .until_read = pending_.until_read()};
 }
@@ -206,7 +208,9 @@ Status BatchReader::PassOn(std::uint64_t rows, const PassRows& pass, const Wait&
   Status late;
   if (!turn_.Take(wait, late)) return late;
   const TurnHolder holder(turn_);
-  TFOS_ASSIGN_OR_RETURN(const std::uint64_t missing, pending_.PassOn(rows, pass));
+  const std::uint32_t epoch = EpochOfPending();
+  const auto passed = [&](EpochLog::Part part) { log_.OnPassed(epoch, std::move(part)); };
+  TFOS_ASSIGN_OR_RETURN(const std::uint64_t missing, pending_.PassOn(rows, pass, passed));
   if (missing == 0) return {};
   return ReadByOthers(
       fmt::format("{} rows that other nodes wait for at the end of an epoch", missing));
@@ -271,10 +275,17 @@ BatchResult BatchReader::AtEnd() {
 }
 
 void BatchReader::TakeRows(std::uint64_t count) {
-  count = std::min(count, chunk_->rows - next_row_);
+  const std::uint64_t end = std::min(chunk_->rows, trained_before_.From(next_row_).end);
+  count = std::min(count, end - next_row_);
   pending_.Add(chunk_, next_row_, count, unread_);
   rows_in_epoch_ = true;
   next_row_ += count;
+  PassOverTrained();
+}
+
+void BatchReader::PassOverTrained() {
+  const ItemRanges::Stretch stretch = trained_before_.From(next_row_);
+  if (stretch.contained) next_row_ = stretch.end;
   if (next_row_ < chunk_->rows) return;
   chunk_.reset();
   unread_.reset();
@@ -343,6 +354,7 @@ Status BatchReader::TakeNext(feed::Next next) {
 Status BatchReader::TakeChunk(ChunkLoan loan) {
   const bool sample = loan.is_sample();
   const std::uint64_t rows_read = loan.rows_read();
+  ItemRanges trained_before = loan.trained_before();
   // Here until it is open, as that may fail or throw for want of memory.
   unopened_ = std::move(loan);
   TFOS_ASSIGN_OR_RETURN(ChunkOpener::Opened opened, opener_.Open(*unopened_));
@@ -354,6 +366,8 @@ Status BatchReader::TakeChunk(ChunkLoan loan) {
   chunk_ = std::move(opened.chunk);
   unread_ = std::move(opened.unread);
   next_row_ = rows_read;
+  trained_before_ = std::move(trained_before);
+  PassOverTrained();
   return Status::Ok();
 }
 

@@ -19,7 +19,9 @@
 #include "feed/read/batch.h"
 #include "feed/read/chunk_opener.h"
 #include "feed/read/pending_rows.h"
+#include "feed/read/position/epoch_log.h"
 #include "feed/read/row_chunk.h"
+#include "feed/wire/item_ranges.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {
@@ -123,6 +125,16 @@ class BatchReader {
   /// For a node that comes late: reads on from this epoch, and past the ends of those before it.
   Status BeginAt(std::uint32_t epoch, const Wait& turn);
 
+  /// Remembers from now on what batches are made of. Idempotent.
+  void KeepLog() { log_.Begin(); }
+  /// What the program has trained on once it has used the first `batches` of the epoch. None: it is
+  /// not known.
+  std::optional<EpochLog::Position> PositionAfter(std::uint32_t epoch, std::uint64_t batches) {
+    return log_.Of(epoch, batches);
+  }
+  /// A batch without a row that was made beside this reader.
+  void NoteEmptyBatch(std::uint32_t epoch) { log_.OnBatch(epoch, {}); }
+
   /// Nothing will come any more, whatever is left: the program asked for that, or the feed is gone.
   bool terminated() const { return server_.terminated(); }
 
@@ -163,7 +175,14 @@ class BatchReader {
   /// Whether it is known what all of these columns hold.
   bool Known(std::span<const std::string> columns) const TFOS_REQUIRES(turn_);
   void SetTypes(std::vector<columns::BatchColumnType> types) TFOS_REQUIRES(turn_);
+  /// Some of the next rows of the chunk, at most so many; passes over those of an earlier cluster.
   void TakeRows(std::uint64_t count) TFOS_REQUIRES(turn_);
+  /// Past rows of the chunk that an earlier cluster has trained on.
+  void PassOverTrained() TFOS_REQUIRES(turn_);
+  /// Of the rows that are pending.
+  std::uint32_t EpochOfPending() const TFOS_REQUIRES(turn_) {
+    return epoch_ends_.empty() ? next_epoch_ : epoch_ends_.front();
+  }
   void DropPending() TFOS_REQUIRES(turn_);
   /// Other nodes may count on pending rows: PassOn needs what they came from.
   bool PendingArePromised() const TFOS_REQUIRES(turn_) {
@@ -184,6 +203,7 @@ class BatchReader {
   std::shared_ptr<LentMemory> unread_
       TFOS_GUARDED_BY(turn_);                          ///< Of `chunk_`, as PendingRows::Add.
   std::uint64_t next_row_ TFOS_GUARDED_BY(turn_) = 0;  ///< Of `chunk_`.
+  ItemRanges trained_before_ TFOS_GUARDED_BY(turn_);   ///< Likewise.
   /// A chunk that has come: opening it again may succeed.
   std::optional<ChunkLoan> unopened_ TFOS_GUARDED_BY(turn_);
   /// Likewise of rows that another node has passed on, for this epoch.
@@ -203,6 +223,7 @@ class BatchReader {
   std::atomic<std::uint64_t> epochs_ = 0;
   std::atomic<std::uint64_t> whole_epochs_ = 0;
   std::atomic<std::uint64_t> dropped_rows_ = 0;
+  EpochLog log_;
 };
 
 }  // namespace tfos::feed

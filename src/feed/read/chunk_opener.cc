@@ -14,6 +14,20 @@ void RemoveExpired(std::vector<std::weak_ptr<T>>& pointers) {
   std::erase_if(pointers, [](const std::weak_ptr<T>& pointer) { return pointer.expired(); });
 }
 
+std::shared_ptr<const ChunkOrigin> OriginOf(const ChunkLoan& loan, std::uint64_t rows) {
+  if (loan.is_cached() || loan.is_sample()) return nullptr;
+  if (loan.mode() == Mode::kPass) {
+    return std::make_shared<ChunkOrigin>(ChunkOrigin{
+        .passed = true, .number = loan.attempt(), .partition = loan.partition(), .rows = rows});
+  }
+  return std::make_shared<ChunkOrigin>(
+      ChunkOrigin{.partition = loan.partition(),
+                  .job = loan.job(),
+                  .chunk = {.items = {loan.first_item(), loan.first_item() + loan.items()},
+                            .checksum = loan.checksum()},
+                  .rows = rows});
+}
+
 }  // namespace
 
 Result<ChunkOpener::Opened> ChunkOpener::Open(ChunkLoan& loan) {
@@ -52,6 +66,7 @@ Result<ChunkOpener::Opened> ChunkOpener::Open(ChunkLoan& loan) {
   if (chunk->rows > rows_read) {
     TFOS_ASSIGN_OR_RETURN(chunk->columns, RowChunk::ColumnsOf(view));
   }
+  chunk->origin = OriginOf(loan, chunk->rows);
   opened.chunk = std::move(chunk);
   // Last: whatever failed before has left the rows where they were.
   lent->loan = std::move(loan);

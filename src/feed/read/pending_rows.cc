@@ -24,7 +24,9 @@ Result<std::shared_ptr<const RowChunk>> Keep(ChunkOpener& opener, const RowChunk
   ChunkLoan copy(CachedEpoch::Chunk{.memory = std::move(memory), .items = loan.items()});
   if (chunk.of_feeder) {
     TFOS_ASSIGN_OR_RETURN(ChunkOpener::Opened opened, opener.Open(copy));
-    return std::shared_ptr<const RowChunk>(std::move(opened.chunk));
+    auto kept = std::make_shared<RowChunk>(*opened.chunk);
+    kept->origin = chunk.origin;
+    return std::shared_ptr<const RowChunk>(std::move(kept));
   }
   // Its columns have been converted. Only what they came from is the feeder's memory.
   auto kept = std::make_shared<RowChunk>(chunk);
@@ -60,7 +62,12 @@ bool PendingRows::until_read() const {
   return std::ranges::any_of(pieces_, [](const Piece& piece) { return piece.unread != nullptr; });
 }
 
-Result<Batch> PendingRows::Take(const BatchOptions& options, BufferPool& pool) {
+EpochLog::Part PendingRows::Piece::part() const {
+  const std::uint64_t begin = chunk->origin_row + first;
+  return {.origin = chunk->origin, .rows = {begin, begin + count}};
+}
+
+Result<Batch> PendingRows::Take(const BatchOptions& options, BufferPool& pool, Parts* taken) {
   Batch batch;
   std::vector<Piece> used;
   for (const Piece& piece : pieces_) {
@@ -87,6 +94,7 @@ Result<Batch> PendingRows::Take(const BatchOptions& options, BufferPool& pool) {
   rows_ -= batch.rows;
   for (const Piece& piece : used) {
     piece.MarkRead();
+    if (taken != nullptr) taken->push_back(piece.part());
     Piece& front = pieces_.front();
     front.first += piece.count;
     front.count -= piece.count;
@@ -95,13 +103,15 @@ Result<Batch> PendingRows::Take(const BatchOptions& options, BufferPool& pool) {
   return batch;
 }
 
-Result<std::uint64_t> PendingRows::PassOn(std::uint64_t rows, const PassRows& pass) {
+Result<std::uint64_t> PendingRows::PassOn(std::uint64_t rows, const PassRows& pass,
+                                          const Passed& passed) {
   while (rows > 0 && !pieces_.empty() && pieces_.back().passable()) {
     Piece& last = pieces_.back();
     const std::uint64_t count = std::min(rows, last.count);
     const std::uint64_t end = last.first + last.count;
     const std::shared_ptr<LentMemory> source = last.chunk->source;
     TFOS_RETURN_IF_ERROR(pass(source->loan.bytes(), {end - count, end}));
+    if (passed) passed({.origin = last.chunk->origin, .rows = {end - count, end}});
     rows -= count;
     rows_ -= count;
     last.count -= count;

@@ -7,10 +7,12 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "base/memory/buffer_pool.h"
 #include "feed/read/batch.h"
 #include "feed/read/chunk_opener.h"
+#include "feed/read/position/epoch_log.h"
 #include "feed/read/row_chunk.h"
 #include "feed/wire/item_ranges.h"
 #include "tfos/status.h"
@@ -35,14 +37,18 @@ class PendingRows {
   bool until_read() const;
 
   /// Takes the first rows, `options.rows` or as many as there are, as a batch, and tells their
-  /// feeders. It copies what does not lie in one piece, to memory of `pool`.
-  Result<Batch> Take(const BatchOptions& options, BufferPool& pool);
+  /// feeders. It copies what does not lie in one piece, to memory of `pool`. `taken`, if there is
+  /// one, gets what the rows are.
+  using Parts = std::vector<EpochLog::Part>;
+  Result<Batch> Take(const BatchOptions& options, BufferPool& pool, Parts* taken = nullptr);
 
   /// Takes rows from the end and hands them to `pass` (chunk, rows of the chunk), one chunk after
   /// the other. Returns how many of `rows` were not there. Where `pass` fails, its rows stay, and
   /// those that it took before are gone.
+  /// `passed`, if there is one, hears of those that `pass` has taken.
   using PassRows = std::function<Status(std::span<const std::byte> chunk, const ItemRange& rows)>;
-  Result<std::uint64_t> PassOn(std::uint64_t rows, const PassRows& pass);
+  using Passed = std::function<void(EpochLog::Part part)>;
+  Result<std::uint64_t> PassOn(std::uint64_t rows, const PassRows& pass, const Passed& passed = {});
 
   /// Forgets all of them and tells the feeders. Returns how many there were.
   std::uint64_t Drop();
@@ -64,6 +70,7 @@ class PendingRows {
     }
     /// Tells the feeder that the program has got the rows, or need not get them any more.
     void MarkRead() const;
+    EpochLog::Part part() const;
   };
 
   std::deque<Piece> pieces_;

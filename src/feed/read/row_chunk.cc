@@ -132,6 +132,8 @@ Result<std::shared_ptr<RowChunk>> RowChunk::Copy(BufferPool& pool, std::uint64_t
   copy->rows = count;
   copy->memory = std::move(copied);
   copy->lendable = true;
+  copy->origin = origin;
+  copy->origin_row = origin_row + first;
   return copy;
 }
 

@@ -11,6 +11,7 @@
 #include "chunk/chunk.h"
 #include "columns/batch_columns.h"
 #include "feed/node/session/chunk_loan.h"
+#include "feed/read/position/chunk_origin.h"
 #include "tfos/status.h"
 
 namespace tfos::feed {
@@ -38,6 +39,9 @@ struct RowChunk {
   bool of_feeder = false;  ///< It is a feeder's memory.
   /// What came, to be passed on to another node. Null once the feeder has its memory back.
   std::shared_ptr<LentMemory> source;
+  /// What the rows are of the data. Null: not known.
+  std::shared_ptr<const ChunkOrigin> origin;
+  std::uint64_t origin_row = 0;  ///< That the first row is of the chunk that came.
 
   /// The column that is wanted, most likely number `hint`, if its type is the wanted one.
   Result<const chunk::ColumnView*> Find(const columns::BatchColumnType& wanted,

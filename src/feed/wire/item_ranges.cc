@@ -46,6 +46,17 @@ std::uint64_t ItemRanges::items() const {
   return sum;
 }
 
+std::uint64_t ItemRanges::ItemsIn(const ItemRange& range) const {
+  std::uint64_t sum = 0;
+  for (std::uint64_t item = range.begin; item < range.end;) {
+    const Stretch stretch = From(item);
+    const std::uint64_t end = std::min(stretch.end, range.end);
+    if (stretch.contained) sum += end - item;
+    item = end;
+  }
+  return sum;
+}
+
 ItemRanges::Stretch ItemRanges::From(std::uint64_t item) const {
   const auto next = std::partition_point(
       ranges_.begin(), ranges_.end(), [item](const ItemRange& known) { return known.end <= item; });

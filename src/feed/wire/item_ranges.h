@@ -43,6 +43,8 @@ class ItemRanges {
   /// In order; none is empty, and none touches the next.
   const std::vector<ItemRange>& ranges() const { return ranges_; }
   std::uint64_t items() const;
+  /// How many of the range's items are in here.
+  std::uint64_t ItemsIn(const ItemRange& range) const;
 
   /// Neighbours that are all in here, or all not.
   struct Stretch {

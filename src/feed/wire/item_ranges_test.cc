@@ -34,6 +34,14 @@ TEST(ItemRangesTest, NoItemsAreNoRange) {
   EXPECT_THAT(Of({{0, 2}, {1, 1}, {7, 7}}).ranges(), ElementsAre(ItemRange{0, 2}));
 }
 
+TEST(ItemRangesTest, CountsThoseOfARange) {
+  const ItemRanges ranges = Of({{2, 5}, {8, 10}});
+  EXPECT_EQ(ranges.ItemsIn({0, 20}), 5u);
+  EXPECT_EQ(ranges.ItemsIn({3, 9}), 3u);
+  EXPECT_EQ(ranges.ItemsIn({5, 8}), 0u);
+  EXPECT_EQ(ranges.ItemsIn({4, 4}), 0u);
+}
+
 TEST(ItemRangesTest, WhatIsRemovedLeavesTheRest) {
   ItemRanges ranges;
   ranges.Add({0, 10});

@@ -6,7 +6,9 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "datasets/batch_source.h"
+#include "feed/read/position/merged_position.h"
 #include "python/bind/bindings.h"
 #include "python/feed/array_batches.h"
 #include "python/objects/errors.h"
@@ -80,6 +83,51 @@ void BeginAt(datasets::BatchSource& source, std::uint32_t epoch) {
       WithoutGil([&] { return source.reader().BeginAt(epoch, {.check = &CheckSignals}); }));
 }
 
+nb::bytes BytesOf(const std::vector<std::uint64_t>& numbers) {
+  return nb::bytes(numbers.data(), numbers.size() * sizeof(std::uint64_t));
+}
+
+std::vector<std::uint64_t> NumbersOf(const nb::bytes& bytes) {
+  std::vector<std::uint64_t> numbers(bytes.size() / sizeof(std::uint64_t));
+  if (!numbers.empty()) {
+    std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(std::uint64_t));
+  }
+  return numbers;
+}
+
+std::optional<nb::bytes> PositionAfter(datasets::BatchSource& source, std::uint32_t epoch,
+                                       std::uint64_t batches) {
+  feed::BatchReader& reader = source.reader();
+  const auto position = WithoutGil([&] { return reader.PositionAfter(epoch, batches); });
+  if (!position) return std::nullopt;
+  return BytesOf(feed::Encode(reader.node_id(), *position));
+}
+
+/// The numbers of a line of a position, as checkpoints have them.
+constexpr std::size_t kNumbersInLine = 7;
+
+nb::bytes MergePositions(const std::vector<nb::bytes>& nodes, const nb::bytes& before) {
+  std::vector<std::vector<std::uint64_t>> numbers;
+  for (const nb::bytes& node : nodes) numbers.push_back(NumbersOf(node));
+  const std::vector<std::uint64_t> lines = NumbersOf(before);
+  std::vector<feed::TrainedRows> trained;
+  for (std::size_t at = 0; at + kNumbersInLine <= lines.size(); at += kNumbersInLine) {
+    trained.push_back({.partition = static_cast<std::uint32_t>(lines[at]),
+                       .chunk = {.items = {lines[at + 1], lines[at + 2]},
+                                 .checksum = static_cast<std::uint32_t>(lines[at + 3])},
+                       .rows = lines[at + 4],
+                       .trained = {lines[at + 5], lines[at + 6]}});
+  }
+  std::vector<std::uint64_t> merged;
+  for (const feed::TrainedRows& line :
+       ValueOrThrow(feed::Merged({numbers.begin(), numbers.end()}, trained))) {
+    merged.insert(merged.end(),
+                  {line.partition, line.chunk.items.begin, line.chunk.items.end,
+                   line.chunk.checksum, line.rows, line.trained.begin, line.trained.end});
+  }
+  return BytesOf(merged);
+}
+
 void TellEpoch(datasets::BatchSource& source) {
   ThrowIfError(WithoutGil([&] { return source.TellEpoch({.check = &CheckSignals}); }));
 }
@@ -113,6 +161,12 @@ void BindBatches(nb::module_& module) {
            "The epoch that is read next; None in the middle of one.")
       .def("begin_at", &BeginAt, nb::arg("epoch"),
            "Reads on from this epoch, and past the ends of those before it.")
+      .def(
+          "keep_log", [](datasets::BatchSource& source) { source.reader().KeepLog(); },
+          "Remembers from now on what batches are made of, for position_after.")
+      .def("position_after", &PositionAfter, nb::arg("epoch"), nb::arg("batches"),
+           "For merge_positions: which rows a program has trained on after the first batches of an "
+           "epoch. None where that is not known.")
       .def_prop_ro(
           "epochs", [](datasets::BatchSource& source) { return source.reader().whole_epochs(); },
           "How many epochs were read to their end.")
@@ -124,6 +178,11 @@ void BindBatches(nb::module_& module) {
           "Whether `tfos stop` has ended the feed.")
       .def("close", &datasets::BatchSource::Close, nb::call_guard<nb::gil_scoped_release>(),
            "Takes all handles back.");
+  module.def(
+      "merge_positions", &MergePositions, nb::arg("nodes"), nb::arg("before"),
+      "Which rows all nodes together have trained on, and an earlier cluster `before`: uint64 "
+      "numbers of partition, first item, item after the last, checksum, rows of the chunk, "
+      "first row, row after the last. FeedError where that is not known.");
 }
 
 }  // namespace tfos::python

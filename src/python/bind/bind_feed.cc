@@ -3,10 +3,12 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -37,12 +39,30 @@ std::pair<bool, std::string> WhyNodeWasLost(const std::string& plan) {
   return {loss.reason == control::LossReason::kProgramsReturned, std::move(loss.failure)};
 }
 
+/// Partition, first item, item after the last, checksum, first row, row after the last: rows of the
+/// same chunk follow each other.
+using TrainedTuple = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t, std::uint32_t,
+                                std::uint64_t, std::uint64_t>;
+
+std::vector<feed::PartlyTrained> TrainedFrom(const std::vector<TrainedTuple>& lines) {
+  std::vector<feed::PartlyTrained> trained;
+  for (const auto& [partition, begin, end, checksum, first, last] : lines) {
+    const feed::AcceptedChunk chunk{.items = {begin, end}, .checksum = checksum};
+    if (trained.empty() || trained.back().partition != partition || trained.back().chunk != chunk) {
+      trained.push_back({.partition = partition, .chunk = chunk, .rows = {}});
+    }
+    trained.back().rows.Add({first, last});
+  }
+  return trained;
+}
+
 std::shared_ptr<node::NodeFeed> StartServer(
     std::uint32_t node_id, const std::string& cluster_id, const std::string& key_hex,
     const std::vector<std::string>& queues, std::uint64_t memory_bytes,
     std::uint64_t cache_memory_bytes, const std::string& cache_directory,
     const std::string& bind_address, const std::string& ports, const std::string& encrypt,
-    bool pickle) {
+    bool pickle, const std::string& trained_queue,
+    const std::vector<TrainedTuple>& trained_before) {
   const auto range = ValueOrThrow(control::PortRange::Parse(ports));
   feed::FeedServerOptions options;
   options.node_id = node_id;
@@ -51,6 +71,8 @@ std::shared_ptr<node::NodeFeed> StartServer(
   options.pickles = pickle;
   options.cluster_id = cluster_id;
   options.queues = queues;
+  options.trained_queue = trained_queue;
+  options.trained_before = TrainedFrom(trained_before);
   options.bind_address = bind_address;
   options.first_port = range.first;
   options.last_port = range.last;
@@ -131,7 +153,8 @@ void BindFeed(nb::module_& module) {
       .def(nb::new_(&StartServer), nb::arg("node_id"), nb::arg("cluster_id"), nb::arg("key_hex"),
            nb::arg("queues"), nb::arg("memory_bytes"), nb::arg("cache_memory_bytes"),
            nb::arg("cache_directory"), nb::arg("bind_address"), nb::arg("ports"),
-           nb::arg("encrypt"), nb::arg("pickle"))
+           nb::arg("encrypt"), nb::arg("pickle"), nb::arg("trained_queue") = "",
+           nb::arg("trained_before") = std::vector<TrainedTuple>())
       .def("endpoint", &EndpointOf, "Where feeders connect to: a dict of socket and port.")
       .def(
           "reader",

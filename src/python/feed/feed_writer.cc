@@ -87,7 +87,8 @@ void FeedWriter::Compare(const nb::list& rows, std::size_t begin,
                  fmt::format("no memory to compare a chunk of {} bytes", encoder_.bytes())));
     }
   } while (!encoder_.Fill(chunk.bytes()));
-  ThrowIfError(feeder_->Check(piece, chunk.bytes()));
+  // It may send it, and wait for room.
+  ThrowIfError(WithoutGil([&] { return feeder_->Check(piece, chunk.bytes()); }));
 }
 
 feed::PartitionFeeder::Stretch FeedWriter::Ahead() {

@@ -26,6 +26,7 @@ class Nodes:
         encrypt: str = "auto",
         pickle: bool = True,
         address: str = "127.0.0.1",
+        trained_before: list[Any] | None = None,
     ):
         self.address = address
         self.key = secrets.token_hex(32)
@@ -44,6 +45,8 @@ class Nodes:
                 ports="0",
                 encrypt=encrypt,
                 pickle=pickle,
+                trained_queue="input",
+                trained_before=trained_before or [],
             )
             for i in range(count)
         ]
@@ -77,6 +80,7 @@ class Nodes:
             "until_read": False,
             "bears_losses": False,
             "repeats": False,
+            "trained": {},
         }
         return json.dumps({**plan, **changes})
 

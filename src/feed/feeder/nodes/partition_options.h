@@ -11,6 +11,7 @@
 #include "base/crypto/secret.h"
 #include "base/time/deadline.h"
 #include "base/time/wait.h"
+#include "feed/wire/item_ranges.h"
 #include "feed/wire/session.h"
 #include "net/handshake/protocol.h"
 #include "tfos/status.h"
@@ -22,6 +23,14 @@ namespace tfos::feed {
 /// the cluster has failed; those of the check.
 using AskEnded = std::function<Result<std::set<std::uint32_t>>(const InterruptCheck& check)>;
 
+/// A chunk of which an earlier cluster has trained on rows, up to the checkpoint from which this
+/// one goes on. A value. Threads: plain data.
+struct TrainedChunk {
+  AcceptedChunk chunk = {};
+  /// All of its rows. Else the nodes know which ones, and it is fed again as it was.
+  bool whole = false;
+};
+
 struct PartitionWriterOptions {
   // Behaviour.
   /// The nodes that may be fed, in order of preference.
@@ -32,6 +41,8 @@ struct PartitionWriterOptions {
   /// Whether rows may go as pickles. If not, those that make no columns are refused here.
   bool pickles = true;
   SessionOptions session;
+  /// Of the partition.
+  std::vector<TrainedChunk> trained = {};
   /// Whether the rows that an earlier attempt has delivered are compared with those of this one.
   bool check_retries = true;
   /// The driver feeds the job again when a node was lost, so an attempt goes on without it, and

@@ -47,10 +47,19 @@ std::uint64_t ChunkLoan::items() const { return rep_ == nullptr ? 0 : rep_->chun
 std::uint64_t ChunkLoan::first_item() const { return rep_ == nullptr ? 0 : rep_->chunk.first; }
 std::uint64_t ChunkLoan::session() const { return rep_ == nullptr ? 0 : rep_->chunk.session; }
 std::uint32_t ChunkLoan::partition() const {
-  return rep_ == nullptr ? 0 : rep_->partition.partition;
+  return rep_ == nullptr ? 0 : rep_->partition.key.partition;
 }
+bool ChunkLoan::is_cached() const { return rep_ != nullptr && rep_->lender == nullptr; }
+JobId ChunkLoan::job() const { return rep_ == nullptr ? JobId() : rep_->partition.key.job; }
+AttemptId ChunkLoan::attempt() const { return rep_ == nullptr ? 0 : rep_->partition.attempt; }
+std::uint32_t ChunkLoan::checksum() const { return rep_ == nullptr ? 0 : rep_->chunk.checksum; }
 Mode ChunkLoan::mode() const { return rep_ == nullptr ? Mode::kTrain : rep_->partition.mode; }
 std::uint64_t ChunkLoan::rows_read() const { return rep_ == nullptr ? 0 : rep_->chunk.rows_read; }
+const ItemRanges& ChunkLoan::trained_before() const {
+  static const ItemRanges none;
+  return rep_ == nullptr || rep_->chunk.trained_before == nullptr ? none
+                                                                  : *rep_->chunk.trained_before;
+}
 bool ChunkLoan::is_sample() const { return rep_ != nullptr && IsSample(rep_->chunk); }
 bool ChunkLoan::until_read() const { return rep_ != nullptr && rep_->partition.until_read; }
 void ChunkLoan::MarkRead(std::uint64_t rows) const {

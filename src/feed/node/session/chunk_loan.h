@@ -8,6 +8,7 @@
 
 #include "feed/queue/cached_epoch.h"
 #include "feed/queue/feed_queue.h"
+#include "feed/wire/item_ranges.h"
 #include "feed/wire/region.h"
 #include "feed/wire/session.h"
 #include "tfos/status.h"
@@ -25,7 +26,8 @@ class ChunkLender {
 
 /// What a loan says of the partition that the chunk is of.
 struct LentPartition {
-  std::uint32_t partition = 0;
+  PartitionKey key = {};
+  AttemptId attempt = 0;  ///< With kPass: the number of what is passed on.
   Mode mode = Mode::kTrain;
   bool until_read = false;
 };
@@ -63,9 +65,18 @@ class ChunkLoan {
   std::uint64_t session() const;
   std::uint32_t partition() const;
   Mode mode() const;
+  /// One of an epoch that is cached: of what partition it was is not known.
+  bool is_cached() const;
+  /// The job that has brought it, and with kPass the number of what is passed on.
+  JobId job() const;
+  AttemptId attempt() const;
+  /// As its feeder says.
+  std::uint32_t checksum() const;
 
   /// The first rows of the chunk, which the program of another node has read: pass over them.
   std::uint64_t rows_read() const;
+  /// Rows that an earlier cluster has trained on: pass over them, too.
+  const ItemRanges& trained_before() const;
   /// None of its rows are for this node: it says what rows hold, to a node that has got none.
   bool is_sample() const;
   /// The feeder wants to know what the program has read: say so with MarkRead.

@@ -106,7 +106,8 @@ ChunkLoan FeedSessions::Lend(const QueuedChunk& chunk) {
   if (session.options.mode == Mode::kTrain) table_.counters().taken_items += chunk.items;
   table_.TellProgress();
   return ChunkLoan(shared_from_this(), chunk,
-                   {.partition = session.options.key.partition,
+                   {.key = session.options.key,
+                    .attempt = session.options.attempt,
                     .mode = session.options.mode,
                     .until_read = session.options.until_read});
 }

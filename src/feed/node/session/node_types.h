@@ -10,11 +10,20 @@
 #include "base/crypto/secret.h"
 #include "base/time/deadline.h"
 #include "feed/node/session/chunk_loan.h"
+#include "feed/wire/item_ranges.h"
 #include "net/handshake/protocol.h"
 
 // What a node's feed is told, what it gives, and what it counts.
 
 namespace tfos::feed {
+
+/// A chunk of which an earlier cluster has trained on some rows, up to the checkpoint from which
+/// this one goes on. It comes in the first epoch of its queue. A value. Threads: plain data.
+struct PartlyTrained {
+  std::uint32_t partition = 0;
+  AcceptedChunk chunk = {};
+  ItemRanges rows = {};
+};
 
 struct FeedServerOptions {
   // Behaviour.
@@ -27,6 +36,9 @@ struct FeedServerOptions {
   std::string cluster_id = {};
   /// The queues that may be fed; a feeder of another one is refused.
   std::vector<std::string> queues = {"input"};
+  /// Of the first epoch of a queue: the program does not get these rows.
+  std::string trained_queue = {};
+  std::vector<PartlyTrained> trained_before = {};
   /// Where TCP feeders connect to. Empty: no TCP.
   std::string bind_address = "0.0.0.0";
   /// TCP ports to try, first to last; 0 to 0 is any free one.
@@ -61,8 +73,9 @@ struct FeedCounters {
   std::uint64_t taken_items = 0;  ///< Of those, by consumers.
   /// Items given back to feeders: their session broke off, and lasts until all is read.
   std::uint64_t withdrawn_items = 0;
-  std::uint64_t rows_read_elsewhere = 0;  ///< Rows of chunks, by the programs of lost nodes.
-  std::uint64_t replayed_items = 0;       ///< Handed out again.
+  /// Rows of chunks, by the programs of lost nodes, or of an earlier cluster.
+  std::uint64_t rows_read_elsewhere = 0;
+  std::uint64_t replayed_items = 0;  ///< Handed out again.
   std::uint64_t chunks = 0;
   std::uint64_t bytes = 0;
   std::uint64_t result_rows = 0;

@@ -333,7 +333,22 @@ void SessionTable::Retire(FeedSession& session) {
 // ---------------------------------------------------------------------------------------------
 // Chunks.
 
-void SessionTable::Accept(FeedSession& session, const QueuedChunk& chunk) {
+std::shared_ptr<const ItemRanges> SessionTable::TrainedBefore(const FeedSession& session,
+                                                              const QueuedChunk& chunk) const {
+  const PartitionKey& key = session.options.key;
+  if (key.epoch != 0 || session.options.queue != options_.trained_queue) return nullptr;
+  const AcceptedChunk accepted{.items = {chunk.first, chunk.first + chunk.items},
+                               .checksum = chunk.checksum};
+  // One for each node of the earlier cluster, or a few.
+  for (const PartlyTrained& known : options_.trained_before) {
+    if (known.partition == key.partition && known.chunk == accepted) {
+      return std::make_shared<const ItemRanges>(known.rows);
+    }
+  }
+  return nullptr;
+}
+
+void SessionTable::Accept(FeedSession& session, QueuedChunk chunk) {
   session.items += chunk.items;
   counters_.items += chunk.items;
   ++counters_.chunks;
@@ -352,6 +367,10 @@ void SessionTable::Accept(FeedSession& session, const QueuedChunk& chunk) {
     counters_.train_items += chunk.items;
     if (session.options.until_read) session.reads.Accept();
     if (!IsSample(chunk)) counters_.rows_read_elsewhere += chunk.rows_read;
+    chunk.trained_before = TrainedBefore(session, chunk);
+    if (chunk.trained_before != nullptr) {
+      counters_.rows_read_elsewhere += chunk.trained_before->items();
+    }
     ledger_.Add(session.options.key,
                 {.items = {chunk.first, chunk.first + chunk.items}, .checksum = chunk.checksum},
                 chunk.bytes.size());

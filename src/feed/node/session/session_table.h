@@ -141,7 +141,7 @@ class SessionTable {
   AcceptedBytes Accepted(const PartitionKey& key) const {
     return {.of_epoch = ledger_.Bytes(key.job, key.epoch), .of_all = counters_.bytes};
   }
-  void Accept(FeedSession& session, const QueuedChunk& chunk);
+  void Accept(FeedSession& session, QueuedChunk chunk);
   /// A consumer takes it.
   void CountOut(const QueuedChunk& chunk);
   void RecordRead(const SessionPointer& session, std::uint64_t number, std::uint64_t rows);
@@ -168,6 +168,9 @@ class SessionTable {
   void GrantMemory();
   /// The number of those that wait for memory has changed.
   void CountFeederWaits();
+  /// Which rows of a chunk an earlier cluster has trained on; null: none.
+  std::shared_ptr<const ItemRanges> TrainedBefore(const FeedSession& session,
+                                                  const QueuedChunk& chunk) const;
 
   const FeedServerOptions& options_;
   const std::shared_ptr<CacheAccount> cache_account_;

@@ -260,6 +260,7 @@ Result<BatchResult> SynchronousBatches::NextStep(Remainder remainder, const Batc
   if (step.ahead.rows > 0) {
     TFOS_ASSIGN_OR_RETURN(batch, NextBatch(step.ahead.rows, options, wait));
   } else {
+    reader_.NoteEmptyBatch(step.ahead.epoch);
     steps_.OnBatch(0);
   }
   if (remainder == Remainder::kPad) {
