@@ -159,7 +159,8 @@ class Cluster:
             data: an RDD (its objects), a DataFrame (Rows of NumPy values, docs/dataframes.md), or
                 a DStream (every batch, from when it starts; a stream has no epochs).
             epochs: passes over the data, a Spark job each. The nodes hear when one has ended.
-                Those that the checkpoint of ``tfos.run(..., resume=...)`` has are not fed again.
+                Those that the checkpoint of ``tfos.run(..., resume=...)`` has are not fed again,
+                nor are rows of the next one that the model was trained on.
             feed_timeout: seconds without any progress after which feeding fails. A program may
                 pause for as long, to evaluate or to export; one that dies is noticed at once.
             queue: the queue to fill: ``"input"`` or ``"validation"``. Two threads may fill both at
@@ -200,6 +201,8 @@ class Cluster:
             self._progress.say(f"resume | these {plan.done} epochs are done: nothing is fed")
             return
         first = self._feed.next_epoch(queue)
+        if plan.begins_anew and first == 0:
+            self._progress.say(f"resume | the epoch begins anew: {plan.begins_anew}")
         try:
             with self._show_progress.waiting():
                 self._feed.train(plan, sources, queue, feed_timeout, decimals)

@@ -27,9 +27,10 @@ class Ledger:
         nodes: the counts of each node, by names such as ``worker:0``. Items are ``delivered``,
             ``unread`` (the program has not started them) and ``replayed`` (from the cache). Rows
             are ``rows_read`` by the program, ``rows_dropped`` as remainder, and
-            ``rows_read_elsewhere`` by the program of a lost node. At the end of an epoch, rows are
-            ``rows_passed_on`` to other nodes and ``rows_taken_over`` from them. ``left`` rows were
-            not read; it is there where items are rows.
+            ``rows_read_elsewhere`` by the program of a lost node, or before the checkpoint from
+            which the cluster goes on. At the end of an epoch, rows are ``rows_passed_on`` to other
+            nodes and ``rows_taken_over`` from them. ``left`` rows were not read; it is there where
+            items are rows.
         asked_for_more: nodes whose programs asked for an epoch that was not fed.
         lost: nodes that were lost; their counts are the last ones that they reported.
         came_again: those of them in whose place another came. Counts are those of both together.
@@ -158,7 +159,10 @@ class Ledger:
                 words.append(f"{self._some(count['replayed'])} replayed")
             words.append(f"{count['rows_read']:,} rows read by the program")
             if count["rows_read_elsewhere"]:
-                words.append(f"{count['rows_read_elsewhere']:,} by that of a lost node")
+                words.append(
+                    f"{count['rows_read_elsewhere']:,} by that of a lost node or of an earlier "
+                    "cluster"
+                )
             if count["rows_passed_on"]:
                 words.append(f"{count['rows_passed_on']:,} passed on to other nodes")
             if count["rows_taken_over"]:

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from typing import Any
 
+from tfos.cluster.feed.position import Position
 from tfos.errors import BadInputError
 from tfos.keras.checkpoint.directory import CheckpointDirectory, path_in_session
 from tfos.spark.connect import ConnectContext
@@ -24,37 +25,60 @@ def is_in_stream(context: Any) -> bool:
 
 
 class Resumption:
-    """Where a cluster goes on: how many epochs its checkpoint has, which are not fed again.
+    """Where a cluster goes on: how many epochs its checkpoint has, which are not fed again, and
+    which rows of the next one.
 
     Owner and lifetime: the cluster. Threads: any.
 
     Attributes:
         directory: the URI of the checkpoints.
         epochs: that are done; None: nobody has looked, as the nodes read their data themselves.
+        step: how many steps of the next epoch are done.
+        position: which rows these were; None: the epoch begins anew.
     """
 
-    def __init__(self, directory: str, epochs: int | None):
+    def __init__(
+        self,
+        directory: str,
+        epochs: int | None,
+        step: int = 0,
+        position: Position | None = None,
+    ):
         self.directory = directory
         self.epochs = epochs
+        self.step = step
+        self.position = position
         self._lock = threading.Lock()
         #: By queue, how many epochs ``train`` was called for.
         self._asked_for: Counter[str] = Counter()
 
     @classmethod
-    def of(cls, context: Any, directory: str | os.PathLike[str], feeds: bool) -> Resumption:
-        """What is in ``directory``, if the driver feeds the data. Raises :class:`BadInputError` for
-        one that can't be read, or has damaged checkpoints alone."""
+    def of(
+        cls,
+        context: Any,
+        directory: str | os.PathLike[str],
+        feeds: bool,
+        goes_on_within: bool = True,
+    ) -> Resumption:
+        """What is in ``directory``, if the driver feeds the data. ``goes_on_within``: the nodes can
+        go on in the middle of an epoch. Raises :class:`BadInputError` for a directory that can't be
+        read, or has damaged checkpoints alone."""
         path = path_in_session(context, directory)
         if not feeds:
             return cls(path, None)
+        checkpoints = CheckpointDirectory(path)
         try:
-            saved = CheckpointDirectory(path).newest()
+            saved = checkpoints.newest()
+            trained = checkpoints.trained(saved) if saved else None
         except OSError as error:
             raise BadInputError(
                 f"resume: the checkpoints in {path} can't be read: {type(error).__name__}: "
                 f"{error}. Nothing was started"
             ) from error
-        return cls(path, 0 if saved is None else saved.checkpoint.epoch)
+        if saved is None:
+            return cls(path, 0)
+        position = Position(*trained) if trained and goes_on_within else None
+        return cls(path, saved.checkpoint.epoch, saved.checkpoint.step, position)
 
     def pass_over(self, queue: str, epochs: int) -> int:
         """How many of the next ``epochs`` of a queue are done. They count as asked for from here
@@ -71,10 +95,14 @@ class Resumption:
 
     def of_node(self) -> dict[str, Any]:
         """What nodes are told of it, so that they go on at the same place."""
-        return {"directory": self.directory, "epochs": self.epochs}
+        told: dict[str, Any] = {"directory": self.directory, "epochs": self.epochs}
+        if self.position:
+            told.update(step=self.step, queue=self.position.queue, trained=self.position.partly())
+        return told
 
     def __str__(self) -> str:
         if self.epochs is None:
             return f"resume | from the last checkpoint in {self.directory}, if there is one"
         epochs = "1 epoch is" if self.epochs == 1 else f"{self.epochs or 'no'} epochs are"
-        return f"resume | {epochs} done in {self.directory}"
+        rows = f", and {self.position.rows:,} rows of the next" if self.position else ""
+        return f"resume | {epochs} done in {self.directory}{rows}"

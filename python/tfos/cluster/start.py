@@ -85,7 +85,7 @@ def run(
             :class:`tfos.mlflow.Tracking` (docs/mlflow.md).
         resume: the directory of ``ctx.checkpoint``, which needs no argument then. The training
             goes on from the last checkpoint there, also after the driver has died, and ``train``
-            feeds only the epochs that are left (docs/checkpoints.md).
+            feeds only the epochs and rows that are left (docs/checkpoints.md).
         settings: any of :data:`tfos.settings.SETTINGS` by keyword.
 
     Raises:
@@ -150,7 +150,10 @@ def start(
         )
     resumption = None
     if request.resume is not None:
-        resumption = Resumption.of(sc, request.resume, request.input_mode == "spark")
+        feeds = request.input_mode == "spark"
+        # What a lost node has trained on is fed again.
+        goes_on_within = resolved.max_lost_nodes == 0 and request.min_nodes is None
+        resumption = Resumption.of(sc, request.resume, feeds, goes_on_within)
     tracked = tracked_run.begin(request.mlflow)
     payload = _pickled(main if tracked is None else tracked.on_nodes(main), request.args)
     progress = Progress(resolved.progress, view=live_view())

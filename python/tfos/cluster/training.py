@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfos.base.quantities import whole_number
+from tfos.cluster.feed.position import Position
 from tfos.cluster.resumption import Resumption
 from tfos.errors import BadInputError
 from tfos.feed.datafeed import VALIDATION_QUEUE
@@ -34,6 +35,10 @@ class Training:
     kept_by_spark: str | None = None
     #: Epochs before the first job that an earlier cluster has trained.
     done: int = 0
+    #: What it has trained on of the first epoch that the queue of ``position`` gets.
+    position: Position | None = None
+    #: Why that is not used, and the epoch begins anew.
+    begins_anew: str = ""
 
     def seed_of_job(self, number: int) -> int:
         """Another one for each job, never 0 when rows are to be shuffled."""
@@ -112,11 +117,33 @@ def plan_training(
         )
     done = resumption.pass_over(queue, epochs) if resumption else 0
     epochs -= done
-    if cache and epochs > 1:
-        if may_lose_nodes:
-            return Training(epochs, Replay(), seed, cache, done)
-        return Training(1, Replay(cache, epochs - 1, seed), seed, done=done)
-    return Training(epochs, Replay(), seed, done=done)
+    keeps = bool(cache) and epochs > 1
+    position, begins_anew = None, ""
+    if resumption and resumption.position and resumption.position.queue == queue:
+        position = resumption.position
+        begins_anew = _why_anew(position, data, shuffle, keeps and not may_lose_nodes)
+    if begins_anew:
+        position = None
+    told: dict[str, Any] = {"done": done, "position": position, "begins_anew": begins_anew}
+    if keeps and may_lose_nodes:
+        return Training(epochs, Replay(), seed, cache, **told)
+    if keeps and cache:
+        return Training(1, Replay(cache, epochs - 1, seed), seed, **told)
+    return Training(epochs, Replay(), seed, **told)
+
+
+def _why_anew(position: Position, data: Any, shuffle: bool | int, nodes_keep: bool) -> str:
+    """Why rows that were trained on can't be left out; "" where they can."""
+    if nodes_keep:
+        return "with cache=, the nodes keep the rows of whole epochs"
+    if shuffle is True:
+        return "shuffle=True has another order each time: give it a seed"
+    # Of a DataFrame, Spark would plan a job to know.
+    if hasattr(data, "getNumPartitions"):
+        partitions = data.getNumPartitions()
+        if partitions < position.partitions:
+            return f"the data has {partitions} partitions, and had {position.partitions} at least"
+    return ""
 
 
 def _check_alike(data: Any, validation: Any) -> None:

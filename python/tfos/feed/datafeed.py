@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from tfos import _native
 from tfos.errors import BadInputError
 
 #: What ``cluster.train(validation=...)`` feeds.
@@ -80,11 +81,40 @@ class FeedSource:
         """Whether the feed has ended within an epoch of what is trained on."""
         return any(each.cut_short for each in self._trained_on())
 
+    def begin_log(self) -> tuple[str, int] | None:
+        """Has what batches are made of remembered: to be called where an epoch begins. Returns the
+        queue and the epoch's number there. None: several queues are trained on, or none that goes
+        through datasets, or one is in the middle of an epoch."""
+        if len(queues := self._queues_trained_on()) != 1:
+            return None
+        [(queue, source)] = queues.items()
+        epoch = source.epoch_to_begin()
+        if epoch is None:
+            return None
+        source.keep_log()
+        return queue, epoch
+
+    def position_after(self, queue: str, epoch: int, batches: int) -> bytes | None:
+        """What this node's program has trained on after so many batches of an epoch, for
+        ``merge_positions``; None where that is not known."""
+        position: bytes | None = self.batch_source(queue).position_after(epoch, batches)
+        return position
+
+    def merge_positions(self, nodes: list[bytes], before: bytes) -> bytes:
+        """What all nodes have trained on, with what an earlier cluster had before, as checkpoints
+        have it. Raises :class:`tfos.errors.FeedError` where that is not known."""
+        return bytes(_native.merge_positions(nodes, before))
+
     def _trained_on(self) -> list[Any]:
+        return list(self._queues_trained_on().values())
+
+    def _queues_trained_on(self) -> dict[str, Any]:
         with self._lock:
-            return [
-                each for queue, each in self._batch_sources.items() if queue != VALIDATION_QUEUE
-            ]
+            return {
+                queue: each
+                for queue, each in self._batch_sources.items()
+                if queue != VALIDATION_QUEUE
+            }
 
     def counters(self) -> dict[str, float]:
         """What went through so far, by the names of docs/metrics.md."""

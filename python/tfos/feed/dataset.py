@@ -33,7 +33,7 @@ def make_dataset(source: Any, request: columns.Request, like: Any = None) -> tf.
     options.experimental_optimization.inject_prefetch = False
     if all(len(parts) == 1 for parts in specs):
         element = columns.pack(selection.structure, [part for (part,) in specs])
-        return tf.data.experimental.from_variant(dataset, element).with_options(options)
+        return _marked(tf.data.experimental.from_variant(dataset, element).with_options(options))
 
     def assemble(*components: tf.Tensor) -> Any:
         left = iter(components)
@@ -46,7 +46,14 @@ def make_dataset(source: Any, request: columns.Request, like: Any = None) -> tf.
         return columns.pack(selection.structure, values)
 
     flat = tuple(part for parts in specs for part in parts)
-    return tf.data.experimental.from_variant(dataset, flat).map(assemble).with_options(options)
+    assembled = tf.data.experimental.from_variant(dataset, flat).map(assemble)
+    return _marked(assembled.with_options(options))
+
+
+def _marked(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Known to tfos.keras.position as one whose elements are the batches of the feed."""
+    dataset.is_of_tfos_feed = True
+    return dataset
 
 
 def _component_specs(column: Column, batch: int | None) -> list[tf.TensorSpec]:

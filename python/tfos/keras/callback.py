@@ -42,6 +42,7 @@ def add_to_fit(
         given = signature.bind(self, *arguments, **options)
         callbacks = given.arguments.get("callbacks")
         ours = make(self)
+        ours.data = given.arguments.get("x")
         if isinstance(callbacks, package.callbacks.CallbackList):
             # It has told its callbacks already what it knows.
             ours.set_params(callbacks.params)
@@ -88,6 +89,8 @@ class Callback:
 
     #: Those of the program hear of everything later, and those that were added as the first.
     leads = False
+    #: What ``fit`` was given to train on, of those that were added to it; None of others.
+    data: Any = None
     #: All callbacks of the ``fit``, where :func:`tell_companions` was called before.
     companions: Sequence[Any] = ()
 

@@ -1,6 +1,6 @@
-"""How a ``fit`` reads past batches that were trained on before: by nodes that this one joins, or
-before the checkpoint that it goes on from. It does so with Keras 3 alone: a model of legacy Keras
-trains on these batches.
+"""How a ``fit`` passes over steps that were made before: by nodes that this one joins, or before
+the checkpoint that it goes on from. It does so with Keras 3 alone: a model of legacy Keras trains
+on these batches.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 
-def skip_steps(model: Any, steps: int) -> bool:
+def skip_steps(model: Any, steps: int, *, reads: bool = True) -> bool:
     """Has the first epoch of ``fit`` read past so many batches, or all that it has here: then
     :func:`skip_no_more` at its end. Callbacks hear of their steps, and count as on the other nodes.
-    Their logs mean nothing. Returns whether it can."""
+    Their logs mean nothing. Returns whether it can. ``reads``: the data has these batches."""
     plain = getattr(model, "train_function", None)
     if plain is None or not hasattr(model, "steps_per_execution"):
         return False
@@ -23,7 +23,8 @@ def skip_steps(model: Any, steps: int) -> bool:
             skip_no_more(model)
             return plain(iterator)
         for _ in range(min(left, model.steps_per_execution)):
-            next(iterator)
+            if reads:
+                next(iterator)
             left -= 1
         return model.get_metrics_result()
 

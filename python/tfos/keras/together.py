@@ -43,6 +43,8 @@ class Together:
         self.node_is_over: Callable[[], bool] = lambda: False
         #: Whether that was so on all nodes at the end of the last epoch.
         self.all_are_over = False
+        #: Called after each step that others made, and not this node: how many it was in the epoch.
+        self.after_missed_step: Callable[[int], None] = lambda missed: None
 
     def share_at_first_step(self) -> None:
         """For models that have no weights before their first step."""
@@ -118,6 +120,7 @@ class Together:
         while True:
             while self._without_rows():
                 missed += 1
+                self.after_missed_step(missed)
             if self._has_ended(missed, iterations, variables):
                 return
             # A node was lost that the others were to get the values of.

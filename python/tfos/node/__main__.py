@@ -211,6 +211,7 @@ def _start_feed(link: AgentLink) -> FeedSource | None:
     node = link.bootstrap["node"]
     if node["input_mode"] != "spark" or link.bootstrap["job_name"] in SERVICE_JOBS:
         return None
+    resume = node.get("resume") or {}
     server = _native.FeedServer(
         node_id=link.bootstrap["node_id"],
         cluster_id=link.bootstrap["cluster_id"],
@@ -223,6 +224,8 @@ def _start_feed(link: AgentLink) -> FeedSource | None:
         ports=node["ports"],
         encrypt=link.bootstrap["encrypt"],
         pickle=node["feed_pickle"],
+        trained_queue=resume.get("queue", ""),
+        trained_before=[tuple(line) for line in resume.get("trained", ())],
     )
     if node["elastic"]:
         server.tell_waits()

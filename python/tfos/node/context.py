@@ -373,17 +373,15 @@ class NodeContext:
         from tfos.keras.checkpoint.saving import Checkpoints
 
         node = self._bootstrap["node"]
-        resume = node.get("resume")
-        if directory is None and resume is None:
+        resume = node.get("resume") or {}
+        if directory is None and not resume:
             raise BadInputError(
                 "ctx.checkpoint needs a directory, or a cluster of tfos.run(..., resume=directory)"
             )
         path = resume["directory"] if directory is None else self.absolute_path(directory)
-        if resume is not None and path != resume["directory"]:
-            raise BadInputError(
-                f"ctx.checkpoint is given {path}, and tfos.run(resume=...) {resume['directory']}: "
-                "leave one of them out"
-            )
+        if path != resume.get("directory", path):
+            given = f"{path}, and tfos.run(resume=...) {resume['directory']}"
+            raise BadInputError(f"ctx.checkpoint is given {given}: leave one of them out")
         return Checkpoints(
             path,
             every_seconds,
@@ -392,7 +390,8 @@ class NodeContext:
             nodes=self.size,
             reads_past=node.get("input_mode") != "spark",
             report=self.report if self._reporter else None,
-            epochs_done=None if resume is None else resume["epochs"],
+            epochs_done=resume.get("epochs"),
+            steps_done=resume.get("step"),
             feed=self._feed_source,
         )
 

@@ -188,7 +188,7 @@ def test_what_moved_from_a_lost_node_was_delivered_twice():
     assert ledger.lines() == [
         "ledger | rows read from Spark: 100, delivered to nodes: 107, moved from lost nodes: 12",
         "ledger | worker:0: 77 rows delivered, 72 rows read by the program, "
-        "5 by that of a lost node",
+        "5 by that of a lost node or of an earlier cluster",
         "ledger | worker:1: 30 rows delivered, 22 rows read by the program, 8 rows left unread, "
         "lost (as of its last word)",
     ]

@@ -60,6 +60,18 @@ def test_numpy_reads_the_archive(tmp_path):
         assert archive["00001 dense/bias"].view(ml_dtypes.bfloat16).tolist() == [7, 7]
 
 
+@pytest.mark.parametrize("lines", [[], [[2, 0, 16, 2**32 - 1, 16, 0, 9]]])
+def test_the_rows_that_were_trained_on_are_read_as_they_were_written(tmp_path, lines):
+    files = CheckpointDirectory(tmp_path)
+    files.write(state_of(1))
+    assert files.trained(files.newest()) is None, "not known"
+    numbers = np.array(lines, np.uint64).reshape(-1, 7)
+    files.write(state_of(2)._replace(trained=("input", numbers.tobytes())))
+    queue, found = files.trained(files.newest())
+    assert (queue, found.dtype, found.tolist()) == ("input", np.uint64, lines)
+    checked(tmp_path)
+
+
 def test_what_callbacks_remember_is_in_members_of_its_own(tmp_path):
     """The best weights of EarlyStopping are as large as the model's."""
     [folder] = written(tmp_path, 7)

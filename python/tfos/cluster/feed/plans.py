@@ -93,6 +93,7 @@ class FeedPlans:
             check_retries=self._settings.feed_check_retries,
             bears_losses=self._elastic,
             repeats=epoch.repeats,
+            trained=epoch.trained,
         )
 
     def _await_feeds(self, timeout: float) -> None:

@@ -16,6 +16,7 @@ from tfos.cluster.feed.queues import Queues
 from tfos.cluster.feed.tally import Tally
 from tfos.cluster.feed.whole_epochs import Epoch, WholeEpochs
 from tfos.cluster.training import Training
+from tfos.errors import BadInputError
 from tfos.feed import frames, jvm, shuffling
 from tfos.feed.datafeed import VALIDATION_QUEUE
 from tfos.feed.plan import FeedPlan
@@ -44,6 +45,18 @@ def feeds_by_jvm(spark_context: Any, settings: Settings) -> bool:
         f"Python workers: {unused}" if unused else "the executors' JVMs",
     )
     return not unused
+
+
+def _check_partitions(plan: FeedPlan, fed: int) -> None:
+    """Raises :class:`BadInputError` where the data has become fewer partitions than those of which
+    rows were left out. ``fed``: how many there were; 0: nobody knows."""
+    had = 1 + max(map(int, plan.trained), default=-1)
+    if 0 < fed < had:
+        raise BadInputError(
+            f"the data has {fed} partitions, and had {had} at least when the model was trained on "
+            "it before the checkpoint from which it goes on. So rows of the others may have come "
+            "twice. Give it as many as before"
+        )
 
 
 @dataclass(frozen=True)
@@ -119,7 +132,10 @@ class FeedRun:
                 replay = plan.replay if mixed else replace(plan.replay, shuffle_seed=0)
                 first, last = parts.queues.take_epochs(name, 1 + replay.epochs)
                 title = f"{course.title()} of {called[name]}" + ("" if mixed else ", validation")
-                epoch = Epoch(name, first, replay, title)
+                trained: dict[str, Any] = {}
+                if plan.position and mixed and first == 0:
+                    trained = plan.position.of_plan()
+                epoch = Epoch(name, first, replay, title, trained=trained)
                 seed = plan.seed_of_job(job) if mixed else 0
                 try:
                     # Validation is read by each node for itself, so there are no steps to wait for.
@@ -203,6 +219,7 @@ class FeedRun:
         parts.tally.begin_job(self._course, plan.pickled)
         of_lost_nodes = ", what lost nodes had" if plan.repeats else ""
         counts = parts.jobs.feed(title + of_lost_nodes, collect, self._show)
+        _check_partitions(plan, len(counts))
         parts.tally.count_job(self._course, counts, was_counted=plan.repeats)
         parts.show_progress("feeding")
         return sum(items for items, _ in counts)

@@ -18,6 +18,12 @@ from tfos.keras import callback_state
 
 #: The last member of an archive, or of one of several.
 CALLBACKS = "callbacks.json"
+#: The member that says which rows were trained on; the name of the queue follows.
+TRAINED = "trained/"
+_NUMBERS_IN_LINE = 7
+
+#: The queue that Spark feeds, and which rows of the epoch were trained on, as uint64 numbers.
+Trained = tuple[str, bytes]
 
 
 class Variable(NamedTuple):
@@ -64,7 +70,12 @@ class Summed:
         return self._hash.hexdigest()
 
 
-def write_arrays(file: Any, variables: Values, callbacks: callback_state.State | None) -> None:
+def write_arrays(
+    file: Any,
+    variables: Values,
+    callbacks: callback_state.State | None,
+    trained: Trained | None = None,
+) -> None:
     """An archive as ``numpy.load`` reads it. ``callbacks``: None where another one has them."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for place, (variable, value) in enumerate(variables):
@@ -73,6 +84,10 @@ def write_arrays(file: Any, variables: Values, callbacks: callback_state.State |
             # Such as bfloat16, which is not NumPy's own.
             plain = value if value.dtype.isbuiltin == 1 else value.view(f"u{value.itemsize}")
             _write_array(archive, member(place, variable), plain)
+        if trained is not None:
+            queue, lines = trained
+            numbers_of_chunks = np.frombuffer(lines, np.uint64).reshape(-1, _NUMBERS_IN_LINE)
+            _write_array(archive, f"{TRAINED}{queue}.npy", numbers_of_chunks)
         if callbacks is None:
             return
         numbers = itertools.count()

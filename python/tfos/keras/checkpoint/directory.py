@@ -30,8 +30,10 @@ from tfos.files.local import LocalFiles
 from tfos.keras import callback_state
 from tfos.keras.checkpoint.archive import (
     CALLBACKS,
+    TRAINED,
     DamageError,
     Summed,
+    Trained,
     Values,
     Variable,
     decoded,
@@ -57,6 +59,8 @@ class State(NamedTuple):
         variables: each with its value, in the order of the model; without it where another node
             writes that.
         callbacks: what those that decide on the training remember.
+        trained: the queue that Spark feeds, and which rows of the epoch were trained on, as uint64
+            numbers; None where that is not known.
     """
 
     epoch: int
@@ -64,6 +68,7 @@ class State(NamedTuple):
     optimizer: str
     variables: Values
     callbacks: callback_state.State
+    trained: Trained | None = None
 
 
 class Checkpoint(NamedTuple):
@@ -157,7 +162,9 @@ class CheckpointDirectory:
         file = f"state-{unique}.npz"
 
         def write_archive() -> dict[str, Any]:
-            written = self._write_archive(folder, file, state.variables, state.callbacks)
+            written = self._write_archive(
+                folder, file, state.variables, state.callbacks, state.trained
+            )
             return {
                 "format": FORMAT,
                 "file": written.file,
@@ -280,6 +287,15 @@ class CheckpointDirectory:
             )
             return state
 
+    def trained(self, saved: Saved) -> tuple[str, np.ndarray] | None:
+        """The queue that Spark fed, and which rows of the epoch were trained on: a line of numbers
+        for each chunk. None where that is not known."""
+        with self._members(saved) as members:
+            for name in members:
+                if name.startswith(TRAINED):
+                    return name[len(TRAINED) : -len(".npy")], read_array(members[name], name)
+        return None
+
     @contextlib.contextmanager
     def _members(self, saved: Saved) -> Iterator[dict[str, zipfile.ZipFile]]:
         """The archives that have them, by their names."""
@@ -348,11 +364,16 @@ class CheckpointDirectory:
             raise DamageError(f"{archive.file} has other bytes than were written")
 
     def _write_archive(
-        self, folder: str, name: str, variables: Values, callbacks: callback_state.State | None
+        self,
+        folder: str,
+        name: str,
+        variables: Values,
+        callbacks: callback_state.State | None,
+        trained: Trained | None = None,
     ) -> FileSum:
         """Writes the file ``name``."""
         size, digest = self._write_file(
-            f"{folder}/{name}", lambda to: write_arrays(to, variables, callbacks)
+            f"{folder}/{name}", lambda to: write_arrays(to, variables, callbacks, trained)
         )
         return FileSum(name, size, digest)
 

@@ -27,6 +27,7 @@ from tfos.errors import BadInputError
 from tfos.keras import callback_state
 from tfos.keras.callback import Callback, tell_companions
 from tfos.keras.checkpoint.agreement import Agreement
+from tfos.keras.checkpoint.archive import Trained
 from tfos.keras.checkpoint.directory import Saved, State, unusable
 from tfos.keras.checkpoint.model import (
     are_alike,
@@ -43,6 +44,7 @@ from tfos.keras.checkpoint.writer import Writer
 from tfos.keras.empty_epochs import EpochWatch
 from tfos.keras.fit import is_distributed
 from tfos.keras.joining import state_of
+from tfos.keras.position.looks import Looks
 from tfos.keras.skipping import is_skipping, skip_no_more, skip_steps
 
 #: How long the end of training waits for the last checkpoint, in seconds.
@@ -65,6 +67,8 @@ class Checkpoints(Callback):
         report: publishes metrics.
         epochs_done: how many the driver has found there; it feeds the others. None: it has not
             looked.
+        steps_done: of the next epoch the driver feeds what was not trained on after so many steps;
+            None: it feeds all of it.
         feed: the :class:`tfos.feed.datafeed.FeedSource` of a node that Spark feeds.
     """
 
@@ -79,6 +83,7 @@ class Checkpoints(Callback):
         reads_past: bool = True,
         report: Callable[..., None] | None = None,
         epochs_done: int | None = None,
+        steps_done: int | None = None,
         feed: Any = None,
     ):
         if keep < 1:
@@ -93,6 +98,7 @@ class Checkpoints(Callback):
         self._reads_past = reads_past
         self._report = report
         self._epochs_done = epochs_done
+        self._steps_done = steps_done
         self._feed = feed
         self._writer = Writer()
         #: The ranks of those that have trained since the epoch began, and are there; none in a node
@@ -106,6 +112,9 @@ class Checkpoints(Callback):
         #: What callbacks remembered then. They count an epoch that was cut short, too.
         self._remembered: callback_state.State = {}
         self._watch = EpochWatch()
+        self._looks: Looks | None = None  # of a node that Spark feeds
+        #: Of the epoch that goes on, if this node has read it.
+        self._trained: bytes | None = None
         self._last_time = 0.0
         self._counts = {"checkpoints": 0, "checkpoint_failures": 0}
         import keras
@@ -124,6 +133,13 @@ class Checkpoints(Callback):
         skip_no_more(model)  # As a fit that has failed may have left it.
         self._last_time = time.monotonic()
         optimizer = model.optimizer
+        if self._feed is not None and not self._sharded:
+            self._looks = Looks(
+                self._feed,
+                self._every,
+                self._due_in,
+                lambda trained: self._save(self._epoch, self._step, trained),
+            )
         if not optimizer.built:
             optimizer.build(model.trainable_variables)
         if self._sharded and is_distributed(optimizer):
@@ -146,12 +162,19 @@ class Checkpoints(Callback):
             model._initial_epoch = epoch
             if step and self._reads_past:
                 skip_steps(model, step)
+            elif self._steps_done is not None:
+                if step:
+                    skip_steps(model, step, reads=False)
+                if self._looks is not None:
+                    self._looks.begin_after(step, self._trained)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._epoch, self._step = epoch, 0
         self._epochs_read = None if self._feed is None else self._feed.epochs_read()
         self._remembered = callback_state.state_of(self.companions)
         self._watch.begin(self.model)
+        if self._looks is not None:
+            self._looks.begin_epoch(self.model, self.params, self.companions)
         # It belongs to this fit alone, which has read it by now, and may yet fail.
         self.model._initial_epoch = None
 
@@ -168,6 +191,9 @@ class Checkpoints(Callback):
         if self._agreement is not None:
             if self._agreement.is_due():
                 self._save_together(self._agreement, lambda: (self._epoch, self._step))
+        elif self._looks is not None and self._looks.is_known:
+            if not is_skipping(self.model):
+                self._looks.after_step(self._step)
         elif (
             self._writes()  # Each time: a lost node may come again before the next one is due.
             and self._is_due()
@@ -184,8 +210,9 @@ class Checkpoints(Callback):
             return
         if is_distributed(self.model.optimizer) and collective.group().is_elastic:
             self._meet()  # The first may be lost, and others may have come.
+        trained = None if self._looks is None else self._looks.end_epoch(self._is_whole)
         if self._writes() and (position := self._position_after(epoch)) is not None:
-            self._save(*position)
+            self._save(*position, trained)
 
     def on_train_end(self, logs: Any = None) -> None:
         self.model._initial_epoch = None  # There may have been no epoch.
@@ -199,6 +226,11 @@ class Checkpoints(Callback):
                 stacklevel=2,
             )
         self._note_outcomes()
+
+    def _due_in(self) -> float:
+        """Seconds until a checkpoint within an epoch is due. While one is written, none is."""
+        left = self._last_time + (self._every or 0.0) - time.monotonic()
+        return max(left, 1e-3) if self._writer.is_busy else left
 
     def _writes(self) -> bool:
         """Whether this node writes: the first does. One that was lost and has come again before
@@ -249,9 +281,12 @@ class Checkpoints(Callback):
         )
         self._members = ranks.numpy().tolist()
 
-    def _save(self, epoch: int, step: int) -> None:
+    def _save(self, epoch: int, step: int, trained: Trained | None = None) -> None:
+        """``trained``: the rows of the epoch that were trained on, where that is known."""
+        if step and self._looks is not None and trained is None:
+            self._looks.say_why_not()
         variables = variables_of(self.model)
-        state = self._copied(epoch, step, variables, [True] * len(variables))
+        state = self._copied(epoch, step, variables, [True] * len(variables), trained)
         directory = self._directory
         self._write(lambda: directory.write(state), epoch, step)
 
@@ -268,7 +303,14 @@ class Checkpoints(Callback):
 
         self._writer.write(write_and_prune, f"the checkpoint of epoch {epoch}, step {step}")
 
-    def _copied(self, epoch: int, step: int, variables: list[Any], own: list[bool]) -> State:
+    def _copied(
+        self,
+        epoch: int,
+        step: int,
+        variables: list[Any],
+        own: list[bool],
+        trained: Trained | None = None,
+    ) -> State:
         """What a node writes: of the variables those that are its ``own``."""
         self._last_time = time.monotonic()
         self._writer.drop_waiting()  # So memory holds two copies at most.
@@ -282,6 +324,7 @@ class Checkpoints(Callback):
                 for one, is_own in zip(variables, own, strict=True)
             ],
             callback_state.state_of(self.companions) if step == 0 else self._remembered,
+            trained,
         )
 
     def _save_together(
@@ -293,6 +336,14 @@ class Checkpoints(Callback):
         if agreed is None:
             return
         epoch, step, ranks = agreed
+        if step and self._feed is not None:
+            warnings.warn(
+                "checkpoints within this epoch don't say which of its rows were trained on, as "
+                "each node writes a part (sharded=True). A cluster that goes on from them begins "
+                "the epoch anew",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         if len(ranks) == 1:
             self._save(epoch, step)
             return
@@ -400,20 +451,26 @@ class Checkpoints(Callback):
                 dtype = tf.as_dtype(kind.dtype).as_numpy_dtype
                 variable.assign(value if value.dtype == dtype else value.view(dtype))
             callback_state.adopt(self.companions, directory.callbacks(saved))
+            if self._steps_done is not None and (trained := directory.trained(saved)):
+                self._trained = trained[1].tobytes()
         except OSError as error:
             raise unusable(directory.name, error) from error
         return saved.checkpoint.epoch, saved.checkpoint.step
 
     def _compare_with_driver(self, saved: Saved | None) -> None:
         """Raises :class:`BadInputError` where the driver does not feed what the model has left."""
-        here = 0 if saved is None else saved.checkpoint.epoch
-        if self._epochs_done not in (None, here):
-            raise BadInputError(
-                f"resume: this node finds {here} epochs that are done in {self._directory.name}, "
-                f"and the driver found {self._epochs_done}. The hosts of the driver and of the "
-                "nodes must share that directory. If they do, somebody else has written there "
-                "meanwhile: another cluster, or another fit of this program"
-            )
+        epochs, steps = (0, 0) if saved is None else saved.checkpoint[1:]
+        here, there = f"{epochs} epochs", str(self._epochs_done)
+        if self._epochs_done in (None, epochs):
+            here, there = f"{here} and {steps} steps", f"{there} and {self._steps_done}"
+            if self._steps_done in (None, steps):
+                return
+        raise BadInputError(
+            f"resume: this node finds {here} that are done in {self._directory.name}, and the "
+            f"driver found {there}. The hosts of the driver and of the nodes must share that "
+            "directory. If they do, somebody else has written there meanwhile: another cluster, or "
+            "another fit of this program"
+        )
 
 
 class _PruneError(Exception):

@@ -16,10 +16,12 @@ from support.operating import stop_when
 from support.places import SCRIPTS
 from support.programs import checkpoints as programs
 from support.waiting import BOUND_SECONDS
+from tfos.cluster.feed.position import Position
 from tfos.cluster.resumption import Resumption, is_in_stream
 from tfos.cluster.training import plan_training
 from tfos.errors import BadInputError, ClusterStoppedError, NodeFailedError
 from tfos.feed.plan import Replay
+from tfos.keras.checkpoint.directory import CheckpointDirectory
 from tfos.node.context import NodeContext
 
 ROWS = 160
@@ -111,7 +113,7 @@ def test_what_a_stream_brings_has_no_epochs_to_pass_over(spark, tmp_path):
 @pytest.mark.parametrize(
     "how", [pytest.param("rows break off", marks=pytest.mark.long), "tfos stop"]
 )
-def test_an_epoch_that_was_cut_short_is_fed_again(spark, leftovers, tmp_path, how):
+def test_the_rest_of_an_epoch_that_was_cut_short_is_fed(spark, leftovers, tmp_path, how):
     rows = programs.rows_that_break_off(spark, tmp_path, fails=how != "tfos stop")
     if how == "tfos stop":
         with pytest.raises(ClusterStoppedError):
@@ -124,12 +126,17 @@ def test_an_epoch_that_was_cut_short_is_fed_again(spark, leftovers, tmp_path, ho
             cluster.train(programs.rows_to_fit(spark))
             with pytest.raises(Exception, match="no more rows can be read"):
                 cluster.train(rows)
-    _, epoch, step = tfos.last_checkpoint(tmp_path / "run")
-    assert epoch == 1 and step > 0, "with what was trained on in the second one"
+    checkpoints = CheckpointDirectory(tmp_path / "run")
+    saved = checkpoints.newest()
+    assert saved.checkpoint.epoch == 1 and saved.checkpoint.step > 0
+    trained = Position(*checkpoints.trained(saved)).rows
+    assert trained > 0, "in the second one"
     with start(spark, tmp_path, 3) as cluster:
         cluster.train(programs.rows_to_fit(spark), epochs=3)
     assert noted(tmp_path)["epochs"] == [1, 2]
-    assert cluster.ledger().delivered == 2 * ROWS
+    nodes = cluster.ledger().nodes.values()
+    assert sum(node["rows_read"] for node in nodes) == 2 * ROWS - trained
+    assert cluster.ledger().complaint() is None
     assert tfos.last_checkpoint(tmp_path / "run")[1:] == (3, 0)
 
 
@@ -178,6 +185,62 @@ def test_the_next_driver_goes_on_after_a_kill(tmp_path):
     assert resumed.returncode == 0, resumed.stderr[-4000:]
     assert resumed.stdout.split() == [str(2 * ROWS)]
     assert noted(tmp_path)["epochs"] == [1, 2]
+
+
+def noted_rows(directory, run):
+    """Of each node, how many steps of the second epoch it has passed over, and then its batches."""
+    found = []
+    for rank in range(2):
+        lines = [
+            json.loads(line) for line in (directory / f"rows-{run}-{rank}").read_text().splitlines()
+        ]
+        epochs = [number for number, line in enumerate(lines) if str(line).startswith("epoch")]
+        begin = lines.index("epoch 1") + 1
+        end = next((number for number in epochs if number >= begin), len(lines))
+        passed_over = lines[begin:end].count("passed over")
+        found.append((passed_over, lines[begin + passed_over : end]))
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.timeout(6 * BOUND_SECONDS)
+@pytest.mark.failure("driver killed", "training")
+@pytest.mark.parametrize(("kind", "remainder"), [("frame", ""), ("rdd", "join")])
+def test_each_row_of_an_epoch_is_trained_on_once_though_drivers_die(tmp_path, kind, remainder):
+    def drive(run, *after):
+        return subprocess.run(
+            [
+                sys.executable,
+                str(SCRIPTS / "resumed_within_epoch.py"),
+                str(tmp_path),
+                str(run),
+                kind,
+                remainder,
+                *after,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=2 * BOUND_SECONDS,
+        )
+
+    for run, after in enumerate(("4", "16")):
+        killed = drive(run, after)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr[-4000:]
+    resumed = drive(2)
+    assert resumed.returncode == 0, resumed.stderr[-4000:]
+    assert "1 epoch is done" in resumed.stderr and "rows of the next" in resumed.stderr
+    runs = [noted_rows(tmp_path, run) for run in range(3)]
+    steps = [{passed_over for passed_over, _ in nodes} for nodes in runs]
+    assert [len(passed_over) for passed_over in steps] == [1, 1, 1], "the same on all nodes"
+    [none], [first], [second] = steps
+    assert none == 0 and first >= 4 and second >= max(first + 1, 16)
+    trained = []
+    # What was trained on after a checkpoint went with the driver.
+    for nodes, made in zip(runs, (first, second - first, None), strict=True):
+        for _, batches in nodes:
+            trained += [row for batch in batches[:made] for row in batch]
+    assert sorted(trained) == list(range(programs.NUMBERED))
+    assert tfos.last_checkpoint(tmp_path / "run")[1:] == (3, 0)
 
 
 def test_nodes_and_driver_must_find_the_same_checkpoint(spark, leftovers, tmp_path, monkeypatch):

@@ -22,6 +22,8 @@ from tfos.errors import BadInputError
 BATCHES, EPOCHS, ROWS = 5, 3, 8
 #: Seconds between two checkpoints, of which there is none within an epoch.
 NEVER = 1e9
+#: Rows of ``numbered_rows``.
+NUMBERED = 600
 
 
 def model_of(seed, units=6):
@@ -328,6 +330,18 @@ def rows_to_fit(spark):
     return spark.range(0, 160, 1, 4).selectExpr(*columns)
 
 
+def numbered_rows(spark, kind):
+    """As many rows as NUMBERED, which hold their number, of which partitions have different
+    numbers: a DataFrame ("frame") or an RDD ("rdd")."""
+    if kind == "frame":
+        sizes = spark.range(0, NUMBERED, 1, 3)
+        return sizes.selectExpr("array(float(id), 1.0F) AS x", "float(id / 80) AS y")
+    rows = [
+        {"x": np.array([number, 1], np.float32), "y": number / 80} for number in range(NUMBERED)
+    ]
+    return spark.sparkContext.parallelize(rows, 5)
+
+
 def rows_that_break_off(spark, folder, fails):
     """Likewise, of which one partition has none. When all nodes train on others in the second
     epoch, it ``fails``, or else it waits without end."""
@@ -382,3 +396,59 @@ def fit_what_is_left(ctx):
     )
     found = {"epochs": history.epoch, "steps": int(model.optimizer.iterations)}
     pathlib.Path(args["notes"], f"node-{ctx.rank}").write_text(json.dumps(found))
+
+
+def fit_and_note_rows(ctx):
+    """Fits ``epochs`` of ``numbered_rows`` with a checkpoint after each step, and notes what it
+    does in a file: a line for each epoch, for each step that it passes over, and for each batch,
+    with the numbers of its rows. ``kill``: a process that the first node kills in the second epoch,
+    when there is a checkpoint of so many steps: ``after``."""
+    import tensorflow as tf
+
+    import keras
+    from tfos.keras.skipping import is_skipping
+
+    args = ctx.args
+    notes = pathlib.Path(args["notes"], f"rows-{args['run']}-{ctx.rank}")
+
+    def note(what):
+        with notes.open("a") as file:
+            print(json.dumps(what), file=file)
+
+    def note_rows(numbers):
+        note(numbers.astype(int).tolist())
+        return np.int64(0)
+
+    @tf.function
+    def noted(x, y):
+        with tf.control_dependencies([tf.numpy_function(note_rows, [x[:, 0]], tf.int64)]):
+            return tf.identity(x) / NUMBERED, y
+
+    of_labels = tf.float32 if args["kind"] == "frame" else tf.float64
+    spec = {"x": tf.TensorSpec([2], tf.float32), "y": tf.TensorSpec([], of_labels)}
+    dataset = ctx.dataset(8, features="x", label="y", spec=spec, remainder=args["remainder"])
+    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
+
+    class Act(keras.callbacks.Callback):
+        epoch = 0
+
+        def on_epoch_begin(self, epoch, logs=None):
+            self.epoch = epoch
+            note(f"epoch {epoch}")
+
+        def on_train_batch_end(self, batch, logs=None):
+            if is_skipping(self.model):
+                note("passed over")
+            elif args["kill"] and ctx.rank == 0 and self.epoch == 1 and batch > args["after"] + 3:
+                wait_for_checkpoint(args["resume"], 1, args["after"])
+                os.kill(args["kill"], signal.SIGKILL)
+                threading.Event().wait()
+
+    history = model.fit(
+        dataset.map(noted),
+        epochs=args["epochs"],
+        verbose=0,
+        callbacks=[ctx.checkpoint(every_seconds=0), Act()],
+    )
+    note(history.epoch)
