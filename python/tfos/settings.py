@@ -256,7 +256,8 @@ SETTINGS: tuple[Setting, ...] = (
         True,
         "",
         "whether a task that Spark runs again compares its rows with those that it has fed before, "
-        "and fails when they differ; false: it skips that many, whatever they are",
+        "and fails when they differ; false: it skips that many, whatever they are. Then "
+        "tfos.run(resume=) begins an interrupted epoch anew",
     ),
     Setting(
         "feed.cacheMemory",

@@ -151,8 +151,13 @@ def start(
     resumption = None
     if request.resume is not None:
         feeds = request.input_mode == "spark"
-        # What a lost node has trained on is fed again.
-        goes_on_within = resolved.max_lost_nodes == 0 and request.min_nodes is None
+        # What a lost node has trained on is fed again. Uncompared, rows could be left out in place
+        # of those that were trained on.
+        goes_on_within = (
+            resolved.max_lost_nodes == 0
+            and request.min_nodes is None
+            and resolved.feed_check_retries
+        )
         resumption = Resumption.of(sc, request.resume, feeds, goes_on_within)
     tracked = tracked_run.begin(request.mlflow)
     payload = _pickled(main if tracked is None else tracked.on_nodes(main), request.args)

@@ -14,6 +14,9 @@ from tfos.cluster.resumption import Resumption
 from tfos.errors import BadInputError
 from tfos.feed.datafeed import VALIDATION_QUEUE
 from tfos.feed.plan import Replay
+from tfos.feed.shuffling import partitions_of
+from tfos.spark import row_order
+from tfos.spark.connect import is_connect
 
 #: Nodes hand out cached rows for so many epochs more (src/feed/queue/epochs.cc).
 _MOST_REPLAYS = 1 << 16
@@ -138,11 +141,20 @@ def _why_anew(position: Position, data: Any, shuffle: bool | int, nodes_keep: bo
         return "with cache=, the nodes keep the rows of whole epochs"
     if shuffle is True:
         return "shuffle=True has another order each time: give it a seed"
-    # Of a DataFrame, Spark would plan a job to know.
+    if row_order.may_change(data):
+        return (
+            "its rows come of a shuffle, or of something random, and Spark does not promise that "
+            "they come in the same order again. Sort them by a key that is different in each row, "
+            "or read them from a file"
+        )
     if hasattr(data, "getNumPartitions"):
         partitions = data.getNumPartitions()
-        if partitions < position.partitions:
-            return f"the data has {partitions} partitions, and had {position.partitions} at least"
+    elif is_connect(data.sparkSession):  # It does not tell before the rows were fed.
+        return ""
+    else:
+        partitions = partitions_of(data)
+    if partitions < position.partitions:
+        return f"the data has {partitions} partitions, and had {position.partitions} at least"
     return ""
 
 

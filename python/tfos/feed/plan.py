@@ -56,14 +56,19 @@ class FeedPlan:
     bears_losses: bool = False
     #: It does so now.
     repeats: bool = False
-    #: What an earlier cluster has trained on of the epoch, by partition: for each chunk the first
-    #: item, the item after the last, the checksum, and whether that was all of its rows.
-    trained: dict[str, list[list[Any]]] = field(default_factory=dict, repr=False)
+    #: What an earlier cluster has trained on of the epoch, by partition: the JSON of a list with,
+    #: for each chunk, the first item, the item after the last, the checksum, and whether that was
+    #: all of its rows. There may be millions of chunks, and each task unpickles all of this.
+    trained: dict[int, str] = field(default_factory=dict, repr=False)
     #: ``spark.tfos.node.answerTimeout`` bounds the time for connecting to nodes; 0: nothing does.
     answer_timeout: float = 0.0
 
-    def to_json(self) -> str:
-        """The plan as the native feeders read it (src/feed/feeder/feed_plan.h), keys included."""
+    def to_json(self, partition: int | None = None) -> str:
+        """The plan as the native feeders read it (src/feed/feeder/feed_plan.h), keys included; for
+        one partition, or for all."""
+        trained = self.trained
+        if partition is not None:
+            trained = {partition: trained[partition]} if partition in trained else {}
         return json.dumps(
             {
                 "feed_key": self.feed_key,
@@ -86,6 +91,6 @@ class FeedPlan:
                 "check_retries": self.check_retries,
                 "bears_losses": self.bears_losses,
                 "repeats": self.repeats,
-                "trained": self.trained,
+                "trained": {number: json.loads(chunks) for number, chunks in trained.items()},
             }
         )

@@ -36,7 +36,7 @@ class _Feeder:
         from tfos.spark import executor
 
         return _native.FeedWriter(
-            plan=self.plan.to_json(),
+            plan=self.plan.to_json(index),
             executor_id=executor.executor_id(),
             partition=index,
             attempt=TaskContext.get().taskAttemptId(),

@@ -112,6 +112,10 @@ class _End(Callback):
         self.model = model
         self._ended = True
 
+    def on_train_begin(self, logs: Any = None) -> None:
+        # Of a callback of an earlier fit, which may have failed.
+        self.model.optimizer._together.after_missed_step = lambda missed: None
+
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._ended = False
 

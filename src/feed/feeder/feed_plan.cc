@@ -96,6 +96,18 @@ Result<TrainedChunk> ReadTrainedChunk(const Json& entry) {
   return trained;
 }
 
+/// Without what it says of other partitions: an earlier cluster may have trained on millions of
+/// chunks. Never throws: the message of the parser's exception would repeat parts of the text.
+Json Parse(std::string_view plan, const std::string& partition) {
+  bool in_trained = false;
+  const auto keep = [&](int depth, Json::parse_event_t event, const Json& parsed) {
+    if (event != Json::parse_event_t::key) return true;
+    if (depth == 1) in_trained = parsed == "trained";
+    return depth != 2 || !in_trained || parsed == partition;
+  };
+  return Json::parse(plan, keep, /*allow_exceptions=*/false);
+}
+
 Result<CachePlace> ReadCachePlace(std::string_view name) {
   if (name.empty()) return CachePlace::kNone;
   if (name == "memory") return CachePlace::kMemory;
@@ -142,8 +154,8 @@ Result<JobId> ReadJobId(std::string_view hex) {
 }
 
 Result<PartitionWriterOptions> ReadFeedPlan(std::string_view plan, const FeedTask& task) {
-  // Never throws: the message of the parser's exception would repeat parts of the text.
-  const Json json = Json::parse(plan, nullptr, /*allow_exceptions=*/false);
+  const std::string partition = std::to_string(task.partition);
+  const Json json = Parse(plan, partition);
   if (!json.is_object()) return Bad("is not a JSON object");
   std::string key;
   std::string encrypt;
@@ -190,7 +202,10 @@ Result<PartitionWriterOptions> ReadFeedPlan(std::string_view plan, const FeedTas
 
   const auto trained = json.find("trained");
   if (trained == json.end() || !trained->is_object()) return Bad("has no object 'trained'");
-  const auto of_partition = trained->find(std::to_string(task.partition));
+  // Uncompared, rows would be left out in place of those that were trained on.
+  if (!trained->empty() && !options.check_retries)
+    return Bad("has 'trained', and compares nothing");
+  const auto of_partition = trained->find(partition);
   if (of_partition != trained->end() && task.mode == Mode::kTrain) {
     for (const Json& entry : *of_partition) {
       TFOS_ASSIGN_OR_RETURN(options.trained.emplace_back(), ReadTrainedChunk(entry));

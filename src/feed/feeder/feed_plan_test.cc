@@ -38,7 +38,7 @@ Json PlanOf(std::string_view executors) {
                {"replays", 3},
                {"shuffle_seed", (1ULL << 61) + 1},
                {"until_read", true},
-               {"check_retries", false},
+               {"check_retries", true},
                {"bears_losses", true},
                {"repeats", true},
                {"trained", {{"4", {{0, 16, 7, true}, {16, 20, 8, false}}}, {"5", nullptr}}},
@@ -90,7 +90,7 @@ TEST(FeedPlanTest, ReadsAllOfIt) {
   EXPECT_EQ(session.region_bytes, 1u << 20);
   EXPECT_EQ(session.replay, (ReplayOptions{CachePlace::kDisk, 3, (1ULL << 61) + 1}));
   EXPECT_TRUE(session.until_read);
-  EXPECT_FALSE(options->check_retries);
+  EXPECT_TRUE(options->check_retries);
   EXPECT_TRUE(options->bears_losses);
   EXPECT_TRUE(options->repeats);
   ASSERT_EQ(options->trained.size(), 2u) << "of this partition";
@@ -183,6 +183,10 @@ TEST(FeedPlanTest, SaysWhatIsWrongWithoutTheToken) {
     plan["trained"] = {{"0", Json::array({Json::parse(chunk)})}};
     EXPECT_THAT(refused(plan), HasSubstr("'trained'")) << chunk;
   }
+  plan = PlanOf("a");
+  plan["check_retries"] = false;
+  plan["trained"] = {{"0", Json::array({Json::parse("[0, 1, 2, true]")})}};
+  EXPECT_THAT(refused(plan), HasSubstr("compares nothing"));
   const std::string cut = PlanOf("a").dump().substr(0, 300);
   const auto options = ReadFeedPlan(cut, {});
   ASSERT_FALSE(options.ok());

@@ -144,13 +144,15 @@ Status PartitionFeeder::Changed(const std::string& what, bool trained) const {
               "partition {}: {} that {}. Spark has computed the "
               "partition again, and its rows came in another order or with other values. To go on "
               "would lose some and feed others twice. Give them an order before they are fed "
-              "(sort by a key that is different in each row), or keep them: {}. "
-              "Where only values differ, as of random augmentation, "
-              "spark.tfos.feed.checkRetries=false feeds them uncompared",
+              "(sort by a key that is different in each row), or keep them: {}. {}",
               partition_, what,
               trained ? "the model was trained on before the checkpoint from which it goes on"
                       : "an earlier attempt at this task fed",
-              trained ? "in a file" : "persist() on disk, checkpoint(), or a file")};
+              trained ? "in a file" : "persist() on disk, checkpoint(), or a file",
+              trained ? "With spark.tfos.feed.checkRetries=false, tfos.run(..., resume=...) begins "
+                        "the interrupted epoch anew"
+                      : "Where only values differ, as of random augmentation, "
+                        "spark.tfos.feed.checkRetries=false feeds them uncompared")};
 }
 
 Result<std::span<std::byte>> PartitionFeeder::Reserve(std::uint64_t bytes) {

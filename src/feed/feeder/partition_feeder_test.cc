@@ -308,15 +308,6 @@ TEST_F(TrainedRowsTest, APartOfAChunkIsNeverFedAsIfNothingWereKnown) {
               HasSubstr("the model was trained on"));
 }
 
-TEST_F(TrainedRowsTest, AreLeftOutUncomparedWhereTheUserSaysSo) {
-  check_retries_ = false;
-  const auto feeder = Open();
-  Batch other(100, 12);
-  const Status status = Bring(*feeder, other);
-  ASSERT_TRUE(status.ok()) << status.DebugString();
-  EXPECT_THAT(Take(3), ElementsAre(103, 104, 105, 106, 107, 108, 109, 110, 111));
-}
-
 TEST_F(PartitionFeederTest, PickledBatchesOfWhichSomeRowsWereTrainedOnComeAgain) {
   const auto write = [&](PartitionFeeder& feeder, std::string_view text) {
     const std::vector<std::uint64_t> sizes(text.size(), 1);

@@ -118,9 +118,12 @@ nb::bytes MergePositions(const std::vector<nb::bytes>& nodes, const nb::bytes& b
                        .rows = lines[at + 4],
                        .trained = {lines[at + 5], lines[at + 6]}});
   }
+  // There may be millions of chunks, and the threads of the feed go on meanwhile.
+  const std::vector<feed::TrainedRows> all = ValueOrThrow(WithoutGil([&] {
+    return feed::Merged({numbers.begin(), numbers.end()}, trained);
+  }));
   std::vector<std::uint64_t> merged;
-  for (const feed::TrainedRows& line :
-       ValueOrThrow(feed::Merged({numbers.begin(), numbers.end()}, trained))) {
+  for (const feed::TrainedRows& line : all) {
     merged.insert(merged.end(),
                   {line.partition, line.chunk.items.begin, line.chunk.items.end,
                    line.chunk.checksum, line.rows, line.trained.begin, line.trained.end});

@@ -14,6 +14,7 @@ from tfos.keras import ended_feed
 from tfos.keras.callback import Callback
 from tfos.keras.checkpoint.saving import Checkpoints
 from tfos.keras.empty_epochs import EpochWatch
+from tfos.keras.skipping import skip_steps
 
 EPOCHS = 5
 
@@ -28,6 +29,21 @@ def feed_that_ends(after_epochs):
         if left[0] > 0:
             left[0] -= 1
             yield from plain.as_numpy_iterator()
+
+    plain = programs.dataset_of()
+    return tf.data.Dataset.from_generator(batches, output_signature=plain.element_spec)
+
+
+def feed_that_begins(after_epochs):
+    """Has no batch in so many epochs, and some in those that follow."""
+    import tensorflow as tf
+
+    left = [after_epochs]
+
+    def batches():
+        if left[0] == 0:
+            yield from plain.as_numpy_iterator()
+        left[0] = max(0, left[0] - 1)
 
     plain = programs.dataset_of()
     return tf.data.Dataset.from_generator(batches, output_signature=plain.element_spec)
@@ -70,6 +86,36 @@ def test_fit_ends_with_the_feed_and_no_epoch_without_a_batch_is_the_best(tmp_pat
     assert [math.isnan(loss) for loss in losses] == [False] * fed + [True]
     assert not list(tmp_path.glob(f"{fed + 1}-*"))
     assert list(tmp_path.glob("1-*"))
+
+
+def test_an_epoch_that_an_earlier_cluster_has_trained_whole_is_not_the_best(tmp_path):
+    """As when the driver has died after the last step of an epoch: nothing of it is fed again."""
+    told = []
+    ended_feed.prepare(keras, lambda: False, told.append)
+    model = programs.model_of(seed=5, units=6)
+    model.compile("adam", "mse")
+
+    class Resumed(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            skip_steps(self.model, 3, reads=False)
+
+    steps = []
+    history = model.fit(
+        feed_that_begins(after_epochs=1),
+        epochs=3,
+        validation_data=programs.dataset_of(),
+        verbose=0,
+        callbacks=[
+            Resumed(),
+            keras.callbacks.LambdaCallback(
+                on_train_batch_end=lambda batch, logs: steps.append(batch)
+            ),
+        ],
+    )
+    assert steps[:4] == [0, 1, 2, 0], "those before the checkpoint, and the first of the next epoch"
+    assert [math.isnan(loss) for loss in history.history["loss"]] == [True, False, False]
+    assert not any(map(math.isnan, history.history["val_loss"]))
+    assert told == [False, True, False]
 
 
 def test_fit_goes_on_while_the_feed_does():

@@ -82,7 +82,9 @@ class Nodes:
             "repeats": False,
             "trained": {},
         }
-        return json.dumps({**plan, **changes})
+        plan.update(changes)
+        plan["trained"] = {number: json.loads(text) for number, text in plan["trained"].items()}
+        return json.dumps(plan)
 
     def writer(
         self, partition: int = 0, mode: str = "train", attempt: int = 0, **changes: Any

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import json
 
 import numpy as np
 
@@ -21,42 +20,55 @@ class Position:
     def __init__(self, queue: str, lines: np.ndarray):
         """``lines``: as checkpoints have them, those of one chunk behind each other."""
         self.queue = queue
-        #: The lines of each chunk.
-        self._chunks: list[np.ndarray] = []
+        self._lines = lines.astype(np.int64)
+        chunk = self._lines[:, [_PARTITION, _BEGIN]]
+        begins_chunk = np.ones(len(lines), bool)
+        begins_chunk[1:] = (chunk[1:] != chunk[:-1]).any(axis=1)
+        #: The first line of each chunk.
+        self._chunks = np.flatnonzero(begins_chunk)
+        #: Of the chunk of each line: whether all of its rows were trained on.
+        self._whole = np.zeros(len(lines), bool)
         if len(lines):
-            chunk = lines[:, [_PARTITION, _BEGIN]]
-            begins = np.flatnonzero((chunk[1:] != chunk[:-1]).any(axis=1)) + 1
-            self._chunks = np.split(lines, begins)
+            trained = np.add.reduceat(self._trained(), self._chunks)
+            whole = trained == self._lines[self._chunks, _ROWS]
+            self._whole = np.repeat(whole, np.diff([*self._chunks, len(lines)]))
 
     @property
     def rows(self) -> int:
         """How many rows were trained on."""
-        return sum(map(_trained, self._chunks))
+        return int(self._trained().sum())
 
     @property
     def partitions(self) -> int:
         """How many partitions the data had, at least."""
-        return 1 + max((int(chunk[0, _PARTITION]) for chunk in self._chunks), default=-1)
+        return 1 + int(self._lines[:, _PARTITION].max(initial=-1))
 
-    def of_plan(self) -> dict[str, list[list[Any]]]:
+    def of_plan(self) -> dict[int, str]:
         """For :class:`tfos.feed.plan.FeedPlan`."""
-        plan: dict[str, list[list[Any]]] = {}
-        for chunk in self._chunks:
-            partition, begin, end, checksum, rows = map(int, chunk[0, : _ROWS + 1])
-            known = plan.setdefault(str(partition), [])
-            known.append([begin, end, checksum, _trained(chunk) == rows])
-        return plan
+        lines = self._lines[self._chunks]
+        chunks = [
+            [*numbers, whole]
+            for numbers, whole in zip(
+                lines[:, [_BEGIN, _END, _CHECKSUM]].tolist(),
+                self._whole[self._chunks].tolist(),
+                strict=True,
+            )
+        ]
+        partitions, firsts = np.unique(lines[:, _PARTITION], return_index=True)
+        ends = [*firsts.tolist(), len(chunks)][1:]
+        return {
+            partition: json.dumps(chunks[first:end])
+            for partition, first, end in zip(
+                partitions.tolist(), firsts.tolist(), ends, strict=True
+            )
+        }
 
-    def partly(self) -> list[Sequence[int]]:
+    def partly(self) -> list[tuple[int, ...]]:
         """Of chunks of which some rows were trained on, for the nodes: partition, first item, item
         after the last, checksum, first row, row after the last."""
-        return [
-            tuple(map(int, line[[_PARTITION, _BEGIN, _END, _CHECKSUM, _FIRST, _LAST]]))
-            for chunk in self._chunks
-            if _trained(chunk) < chunk[0, _ROWS]
-            for line in chunk
-        ]
+        told = [_PARTITION, _BEGIN, _END, _CHECKSUM, _FIRST, _LAST]
+        return [tuple(line) for line in self._lines[~self._whole][:, told].tolist()]
 
-
-def _trained(chunk: np.ndarray) -> int:
-    return int((chunk[:, _LAST] - chunk[:, _FIRST]).sum())
+    def _trained(self) -> np.ndarray:
+        """How many rows each line has."""
+        return self._lines[:, _LAST] - self._lines[:, _FIRST]

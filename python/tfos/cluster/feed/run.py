@@ -132,7 +132,7 @@ class FeedRun:
                 replay = plan.replay if mixed else replace(plan.replay, shuffle_seed=0)
                 first, last = parts.queues.take_epochs(name, 1 + replay.epochs)
                 title = f"{course.title()} of {called[name]}" + ("" if mixed else ", validation")
-                trained: dict[str, Any] = {}
+                trained: dict[int, str] = {}
                 if plan.position and mixed and first == 0:
                     trained = plan.position.of_plan()
                 epoch = Epoch(name, first, replay, title, trained=trained)

@@ -32,7 +32,7 @@ class Epoch:
     #: What nodes that are lost now had got of it is fed to the others.
     repeats: bool = False
     #: What an earlier cluster has trained on of it, as a :class:`tfos.feed.plan.FeedPlan` has it.
-    trained: dict[str, list[list[Any]]] = field(default_factory=dict)
+    trained: dict[int, str] = field(default_factory=dict)
     job_id: bytes = field(default_factory=lambda: secrets.token_bytes(16))
 
 

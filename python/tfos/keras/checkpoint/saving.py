@@ -210,8 +210,11 @@ class Checkpoints(Callback):
             return
         if is_distributed(self.model.optimizer) and collective.group().is_elastic:
             self._meet()  # The first may be lost, and others may have come.
-        trained = None if self._looks is None else self._looks.end_epoch(self._is_whole)
-        if self._writes() and (position := self._position_after(epoch)) is not None:
+        # Asked once: what is read ahead may come to the end of the epoch meanwhile.
+        is_whole, trained = None, None
+        if self._looks is not None:
+            is_whole, trained = self._looks.end_epoch(self._is_whole)
+        if self._writes() and (position := self._position_after(epoch, is_whole)) is not None:
             self._save(*position, trained)
 
     def on_train_end(self, logs: Any = None) -> None:
@@ -245,12 +248,15 @@ class Checkpoints(Callback):
         """Within an epoch."""
         return self._every is not None and time.monotonic() - self._last_time >= self._every
 
-    def _position_after(self, epoch: int) -> tuple[int, int] | None:
-        """Where training would go on, at the end of an epoch; None where nothing is saved."""
+    def _position_after(self, epoch: int, is_whole: bool | None = None) -> tuple[int, int] | None:
+        """Where training would go on, at the end of an epoch; None where nothing is saved.
+        ``is_whole``: whether that has had all its rows, if the nodes have agreed on it."""
         # Of an empty one, a later run would believe that it was trained.
         if self._watch.is_empty(self.model):
             return None
-        return (epoch + 1, 0) if self._is_whole() else (epoch, self._step)
+        if is_whole is None:
+            is_whole = self._is_whole()
+        return (epoch + 1, 0) if is_whole else (epoch, self._step)
 
     def _is_whole(self) -> bool:
         """Whether the epoch that ends here has had all its rows, and not only those that came
@@ -468,8 +474,8 @@ class Checkpoints(Callback):
         raise BadInputError(
             f"resume: this node finds {here} that are done in {self._directory.name}, and the "
             f"driver found {there}. The hosts of the driver and of the nodes must share that "
-            "directory. If they do, somebody else has written there meanwhile: another cluster, or "
-            "another fit of this program"
+            "directory. If they do, somebody else has written there meanwhile: another fit of this "
+            "program, or a cluster that had not ended yet. Then run it again"
         )
 
 

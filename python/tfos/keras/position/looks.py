@@ -22,11 +22,13 @@ from tfos.keras.checkpoint.archive import Trained
 from tfos.keras.fit import is_distributed
 from tfos.keras.position.datasets import is_step_by_step
 
-_NOT_ONE_FOR_ONE = "its steps are not the batches of ctx.dataset, one for one"
+_NOT_ONE_FOR_ONE = "its steps are not the batches of one ctx.dataset on all nodes, one for one"
 #: Beyond the last step of an epoch.
 _NEVER = 1 << 60
 #: Two looks are at least so many seconds apart, where a checkpoint is not due more often.
 _LEAST_SECONDS = 1.0
+#: And at most so many, if steps stay as fast as they were.
+_MOST_SECONDS = 30.0
 
 
 class Looks:
@@ -97,14 +99,17 @@ class Looks:
         self._own = step
         self._look_after(step, has_batch=True)
 
-    def end_epoch(self, is_whole: Callable[[], bool]) -> Trained | None:
-        """What was trained on, if the first node says that the epoch ends before its end."""
-        trained = None
-        if self.is_known and self._look(not is_whole(), _NEVER):
-            trained = self._trained()
+    def end_epoch(self, is_whole: Callable[[], bool]) -> tuple[bool | None, Trained | None]:
+        """Whether all nodes have had all their rows of the epoch; None: they have not agreed on
+        it. If they have not had them: what was trained on."""
+        whole, trained = None, None
+        if self.is_known:
+            whole = not self._look(not is_whole(), _NEVER, of_all=True)
+            if not whole:
+                trained = self._trained()
         self.is_known = False
         self._steps_before, self._before = 0, b""
-        return trained
+        return whole, trained
 
     def say_why_not(self) -> None:
         """Once: that a checkpoint does not have the position in the data."""
@@ -128,25 +133,28 @@ class Looks:
             return
         left = self._due_in()
         is_due = has_batch and left <= 0
-        seconds = time.monotonic() - self._began
-        a_step = max(seconds / (step - self._steps_before), 1e-9)
+        made = step - self._steps_before
+        a_step = max((time.monotonic() - self._began) / made, 1e-9)
         # At half of the time, as steps may become faster.
         wanted = max((self._every if is_due else left) / 2, min(_LEAST_SECONDS, self._every / 20))
-        if self._look(is_due, step + max(1, int(wanted / a_step))):
+        # They may become slower, too, by a hundred times once the feed is what they wait for: so no
+        # more than were made before.
+        steps = min(int(min(wanted, _MOST_SECONDS) / a_step), made)
+        if self._look(is_due, step + max(1, steps)):
             trained = self._trained()
             if self._is_first:
                 self._save(trained)
 
-    def _look(self, is_due: bool, following: int) -> bool:
-        """Whether the first node writes now. ``is_due``: whether this one would. ``following``:
-        after which step it would look next."""
+    def _look(self, is_due: bool, following: int, *, of_all: bool = False) -> bool:
+        """Whether the first node writes now; with ``of_all`` whether any would. ``is_due``: whether
+        this one would. ``following``: after which step it would look next."""
         self._next = following
         if self._is_alone:
             return is_due
         looks = _gather([is_due, following], "whether a checkpoint is due")
         first = looks[looks[:, 0].argmin()].tolist()
         self._is_first, self._next = first[0] == collective.rank(), first[2]
-        return bool(first[1])
+        return bool(looks[:, 1].any() if of_all else first[1])
 
     def _trained(self) -> Trained | None:
         """On the first node: what all of them have trained on. None: it is not known."""

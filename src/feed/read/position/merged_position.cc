@@ -138,7 +138,8 @@ Result<std::vector<TrainedRows>> Merged(const std::vector<std::span<const std::u
   for (const auto& [piece, rows] : heard.taken_over) {
     const auto found = heard.passed.find(piece);
     if (found == heard.passed.end()) {
-      return Unknown("rows were passed on by a node that is not there any more");
+      return Unknown(
+          "rows were passed on by a node that has not said so, or is not there any more");
     }
     TrainedRows line = found->second;
     line.trained = rows;

@@ -35,8 +35,8 @@ def test_a_position_says_what_is_left_out_and_what_comes_in_part():
     found = position()
     assert (found.rows, found.partitions) == (43, 4)
     assert found.of_plan() == {
-        "0": [[0, 16, 4294967295, True], [16, 48, 7, False]],
-        "3": [[0, 2, 8, True]],
+        0: "[[0, 16, 4294967295, true], [16, 48, 7, false]]",
+        3: "[[0, 2, 8, true]]",
     }
     assert found.partly() == [(0, 16, 48, 7, 0, 5), (0, 16, 48, 7, 20, 22)]
 
@@ -60,6 +60,11 @@ def test_nodes_hear_of_it():
     assert anew.of_node() == {"directory": "file:///run", "epochs": 2}
 
 
+class Level(str):
+    def toString(self):
+        return str(self)
+
+
 class Rdd(SimpleNamespace):
     def getNumPartitions(self):
         return self.partitions
@@ -77,11 +82,20 @@ class Rdd(SimpleNamespace):
         ({"cache": "memory", "epochs": 3}, ""),
         ({"partitions": 3}, "the data has 3 partitions, and had 4 at least"),
         ({"partitions": 5}, ""),
+        ({"is_cached": False}, "Spark does not promise that they come in the same order"),
     ],
 )
 def test_when_the_epoch_begins_anew(asked, begins_anew):
     queue = asked.pop("queue", "input")
-    data = Rdd(partitions=asked.pop("partitions", 4))
+    shuffled = SimpleNamespace(
+        rdd=lambda: SimpleNamespace(outputDeterministicLevel=lambda: Level("UNORDERED"))
+    )
+    data = Rdd(
+        partitions=asked.pop("partitions", 4),
+        is_cached=asked.pop("is_cached", True),
+        is_checkpointed=False,
+        _jrdd=shuffled,
+    )
     how = {"epochs": 4, "shuffle": False, "cache": None, **asked}
     plan = plan_training(
         {queue: data}, **how, resumption=Resumption("file:///run", 2, 7, position())
