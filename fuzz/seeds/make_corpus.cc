@@ -195,9 +195,14 @@ void FeedSessions() {
   Write("feed_sessions", "grow",
         Step(1, train(1)) + Step(1, EncodeGrow(16'384)) +
             Step(1, Encode(ChunkMessage{.bytes = 16'000, .items = 1})) + Step(3) + Step(6));
+  const std::string pass = Encode(SessionOptions{.mode = Mode::kPass, .attempt = 7});
   Write("feed_sessions", "passed",
-        Step(2, Encode(SessionOptions{.mode = Mode::kPass, .attempt = 7})) + Step(2, chunk) +
-            Byte(3) + Byte(1) + Step(2, EncodeEnd(3)) + Byte(8) + Byte(1));
+        Step(2, pass) + Step(2, chunk) + Byte(3) + Byte(1) + Step(2, EncodeEnd(3)) + Byte(8) +
+            Byte(1));
+  // Its giver did not hear that the rows were taken, and brings them again.
+  Write("feed_sessions", "passed_twice",
+        Step(2, pass) + Step(2, chunk) + Step(2, EncodeEnd(3)) + Byte(3) + Byte(1) + Byte(6) +
+            Byte(2) + Byte(9) + Byte(2) + Step(2, pass) + Step(2, chunk) + Step(2, EncodeEnd(3)));
   Write("feed_sessions", "replayed",
         Step(1, Encode(SessionOptions{.attempt = 3,
                                       .replay = {.place = CachePlace::kMemory, .epochs = 2}})) +

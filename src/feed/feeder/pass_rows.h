@@ -26,8 +26,8 @@ struct PassOptions {
 
 /// Brings rows of an epoch from one node to another, which has fewer of it: the rows [begin, end)
 /// of the chunk. Returns when the other node has accepted them. `key` is that of the purpose
-/// `feed`. Any thread. Errors: those of FeedClient; kReconnect says that the node is gone or that
-/// the connection broke.
+/// `feed`. Any thread. Errors: those of FeedClient; kReconnect says that the node is gone, that it
+/// wants no more rows and has not taken these, or that the connection broke.
 Status PassRows(const Endpoint& to, const Secret& key, const std::string& queue,
                 std::uint32_t epoch, std::span<const std::byte> chunk, const ItemRange& rows,
                 const PassOptions& options = {});

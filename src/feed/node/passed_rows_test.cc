@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -123,8 +124,57 @@ TEST_F(PassedRowsTest, ComeWhenTheFeedIsOver) {
 TEST_F(PassedRowsTest, AreNotWantedOnceTheFeedWasTerminated) {
   ASSERT_TRUE(Pass(0, {0, 4}).ok());
   server_->Terminate();
-  EXPECT_TRUE(Pass(0, {4, 8}).ok()) << "the node that gives need not care";
+  const Status passed = Pass(0, {4, 8});
+  EXPECT_EQ(passed.kind(), ErrorKind::kReconnect) << "the node that gives keeps them";
+  EXPECT_THAT(passed.ToString(), HasSubstr("wants no more rows"));
   EXPECT_EQ(Take(0, 0s).status().kind(), ErrorKind::kRetryLater);
+  EXPECT_EQ(server_->counters().queued_chunks, 0u);
+}
+
+// Else a program may train on them, and the node that gives, which did not hear of it, too.
+TEST_F(PassedRowsTest, AreHereOnceAllOfThemAre) {
+  const std::unique_ptr<FeedClient> giver = Connect();
+  const SessionOptions session{
+      .mode = Mode::kPass, .queue = "input", .key = {.partition = 1}, .attempt = 1};
+  ASSERT_TRUE(giver->Open(session).ok());
+  ASSERT_TRUE(giver->Reserve(1).ok());
+  ASSERT_TRUE(giver->Commit(1, {0, 1}).ok());
+  EXPECT_EQ(Take(0, 0s).status().kind(), ErrorKind::kRetryLater);
+  ASSERT_TRUE(giver->End().ok());
+  const Result<Ended> ended = giver->Finish();
+  ASSERT_TRUE(ended.ok()) << ended.status().DebugString();
+  EXPECT_FALSE(ended->stopped);
+  EXPECT_TRUE(Take(0, 0s).ok());
+}
+
+TEST_F(PassedRowsTest, OfABrokenConnectionStayWithTheirGiver) {
+  {
+    const std::unique_ptr<FeedClient> giver = Connect();
+    const SessionOptions session{.mode = Mode::kPass, .key = {.partition = 1}, .attempt = 1};
+    ASSERT_TRUE(giver->Open(session).ok());
+    ASSERT_TRUE(giver->Reserve(1).ok());
+    ASSERT_TRUE(giver->Commit(1, {0, 1}).ok());
+  }
+  while (server_->counters().broken_sessions == 0) std::this_thread::yield();
+  EXPECT_EQ(Take(0, 0s).status().kind(), ErrorKind::kRetryLater);
+  EXPECT_EQ(server_->counters().queued_chunks, 0u);
+  EXPECT_EQ(server_->counters().region_bytes_in_use, 0u);
+}
+
+// What a program has taken is its own, though it ends then: they must not be trained on twice.
+TEST_F(PassedRowsTest, ThatWereTakenAreNotGivenBack) {
+  const auto pass = [&](std::uint64_t number) {
+    return PassRows(server_->endpoint(), key_, "input", 0,
+                    std::as_bytes(std::span(kChunk.data(), kChunk.size())), {0, 2},
+                    {.from = 1, .number = number});
+  };
+  ASSERT_TRUE(pass(1).ok());
+  ASSERT_TRUE(Take(0, 0s).ok());
+  ASSERT_TRUE(pass(2).ok());
+  server_->Terminate();
+  const Status again = pass(1);
+  EXPECT_TRUE(again.ok()) << again.DebugString();
+  EXPECT_EQ(pass(2).kind(), ErrorKind::kReconnect) << "these were dropped";
   EXPECT_EQ(server_->counters().queued_chunks, 0u);
 }
 

@@ -33,12 +33,24 @@ class PassedChunks {
   [[nodiscard]] bool Add(const Origin& origin, const QueuedChunk& chunk);
   /// The first of the epoch's that waits.
   std::optional<QueuedChunk> Take(std::uint32_t epoch);
-  /// Drops what waits, and returns it. Numbers stay known.
+  /// Whether these rows were accepted, and not dropped since.
+  bool Has(const Origin& origin) const;
+  /// Drops what waits, and returns it. It was not accepted then: its givers have it again, if they
+  /// did not hear otherwise.
   std::vector<QueuedChunk> Clear();
 
  private:
-  std::map<std::uint32_t, std::deque<QueuedChunk>> waiting_;  ///< By epoch; never an empty one.
-  std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>> known_;
+  using Number = std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>;
+  struct Waiting {
+    Number number;
+    QueuedChunk chunk;
+  };
+  static Number NumberOf(const Origin& origin) {
+    return {origin.epoch, origin.giver, origin.number};
+  }
+
+  std::map<std::uint32_t, std::deque<Waiting>> waiting_;  ///< By epoch; never an empty one.
+  std::set<Number> known_;
 };
 
 }  // namespace tfos::feed

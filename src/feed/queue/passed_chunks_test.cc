@@ -61,15 +61,18 @@ TEST(PassedChunksTest, OnlyTheLatestEpochsNumbersAreKept) {
   EXPECT_THAT(TakeAll(passed, 1), ElementsAre(10, 11));
 }
 
-TEST(PassedChunksTest, WhatIsDroppedIsReturnedAndStaysKnown) {
+TEST(PassedChunksTest, WhatIsDroppedIsReturnedAndWasNotAccepted) {
   PassedChunks passed;
+  EXPECT_TRUE(passed.Add({.epoch = 1, .giver = 8, .number = 9}, Chunk(30)));
+  EXPECT_THAT(TakeAll(passed, 1), ElementsAre(30));
   EXPECT_TRUE(passed.Add({.epoch = 1, .giver = 7, .number = 1}, Chunk(10)));
-  EXPECT_TRUE(passed.Add({.epoch = 2, .giver = 7, .number = 2}, Chunk(20)));
+  EXPECT_TRUE(passed.Add({.epoch = 1, .giver = 7, .number = 2}, Chunk(20)));
   std::vector<std::uint64_t> dropped;
   for (const QueuedChunk& chunk : passed.Clear()) dropped.push_back(chunk.number);
   EXPECT_THAT(dropped, ElementsAre(10, 20));
-  EXPECT_THAT(TakeAll(passed, 2), IsEmpty());
-  EXPECT_FALSE(passed.Add({.epoch = 2, .giver = 7, .number = 2}, Chunk(21)));
+  EXPECT_THAT(TakeAll(passed, 1), IsEmpty());
+  EXPECT_FALSE(passed.Has({.epoch = 1, .giver = 7, .number = 2}));
+  EXPECT_TRUE(passed.Has({.epoch = 1, .giver = 8, .number = 9})) << "it was taken before";
 }
 
 }  // namespace

@@ -234,15 +234,17 @@ void Node::Arrive(int queue, const Reader::Pass& pass, bool arrives, bool is_hea
         kRetry, [this, queue, pass, arrives, is_heard] { Arrive(queue, pass, arrives, is_heard); });
     return;
   }
+  const bool is_wanted = is_there && !to->wants_no_rows_;
   world_.trace.Note("{} (node {}) passes {} rows to {}: {}", incarnation_, node_id_,
                     pass.rows.size(), pass.to.unix_name,
-                    !is_there  ? "it is gone"
-                    : !arrives ? "they do not arrive"
-                               : "they arrive");
-  if (is_there && arrives) to->TakePassed(queue, node_id_, pass);
+                    !is_there    ? "it is gone"
+                    : !is_wanted ? "it wants no more rows"
+                    : !arrives   ? "they do not arrive"
+                                 : "they arrive");
+  if (is_wanted && arrives) to->TakePassed(queue, node_id_, pass);
   const auto most = static_cast<int>(world_.scenario.message_delay.count());
   world_.scheduler.After(microseconds(world_.random.Between(1, most)),
-                         [this, queue, heard = is_there && is_heard] { OnPassed(queue, heard); });
+                         [this, queue, heard = is_wanted && is_heard] { OnPassed(queue, heard); });
 }
 
 void Node::Die(Death death) {
@@ -279,7 +281,7 @@ void Node::PartFromCoordinator(milliseconds lasts) {
 
 void Node::Return() {
   if (program_ == nullptr) return;
-  world_.watch.ReturnedEarly();
+  world_.watch.ReturnedEarly(incarnation_);
   program_->ReturnEarly();
   Wake();
 }

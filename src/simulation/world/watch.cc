@@ -290,7 +290,7 @@ void Watch::Took(int incarnation, int queue, int epoch, const std::vector<int>& 
 void Watch::Used(int incarnation, int queue, int epoch, const std::vector<int>& rows,
                  bool trained) {
   // What is fed again after a loss may come from a node that has returned, and can't be asked.
-  const bool may_repeat = returned_early_ && !lost_at_.empty();
+  const bool may_repeat = returned_early() && !lost_at_.empty();
   for (const int row : rows) {
     Fate& fate = FateOf(queue, epoch, row);
     for (int other = 0; other < 64; ++other) {
@@ -310,7 +310,8 @@ void Watch::EpochEnded(int queue, int epoch, bool drained) {
 }
 
 void Watch::CheckRows() {
-  if (returned_early_) return;
+  // Nobody brings again what others may have got of such a node.
+  if (returned_early() && !lost_at_.empty()) return;
   for (const auto& [key, epoch] : epochs_) {
     const auto [queue, number] = key;
     if (!epoch.drained || !epoch.drained_at) continue;
@@ -324,12 +325,15 @@ void Watch::CheckRows() {
         if (at > *epoch.drained_at) good |= fate.took & BitOf(incarnation);
         if (at <= *epoch.drained_at) good &= ~BitOf(incarnation);
       }
-      if (good == 0) {
+      // Nor does anybody feed on what a node does not want any more.
+      good |= fate.took & returned_early_;
+      const bool came = fate.took != 0 || !returned_early();
+      if (good == 0 && came) {
         Break(fmt::format("row {} of epoch {} of queue {} is lost: taken by {:b}, trained by {:b}",
                           row, number, queue, fate.took, fate.trained));
       }
     }
-    CheckEvenness(queue, number, epoch);
+    if (!returned_early()) CheckEvenness(queue, number, epoch);
   }
 }
 

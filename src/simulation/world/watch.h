@@ -57,8 +57,8 @@ class Watch {
   /// In a step that has ended; `trained` false: they were dropped at the end of the epoch.
   void Used(int incarnation, int queue, int epoch, const std::vector<int>& rows, bool trained);
   /// The program of a node returned early: what it had got may be lost.
-  void ReturnedEarly() { returned_early_ = true; }
-  bool returned_early() const { return returned_early_; }
+  void ReturnedEarly(int incarnation) { returned_early_ |= Mask{1} << incarnation; }
+  bool returned_early() const { return returned_early_ != 0; }
   /// The driver has fed it; `drained`: and has waited for the steps.
   void EpochEnded(int queue, int epoch, bool drained);
   /// All programs have come to their end.
@@ -111,7 +111,7 @@ class Watch {
   bool feed_stopped_ = false;
   bool failed_ = false;
   bool finished_ = false;
-  bool returned_early_ = false;
+  Mask returned_early_ = 0;
 
   std::vector<std::map<Key, control::StepReport>> reports_;  ///< By node, of its incarnation.
   std::map<Key, std::set<int>> ended_;  ///< The nodes that have said so, also those that left.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "feed/node/session/outgoing.h"
 #include "feed/queue/cached_epoch.h"
@@ -53,6 +54,8 @@ struct FeedSession {
   std::uint64_t items = 0;
   std::uint64_t rows_answered = 0;
   std::uint64_t unread_result_bytes = 0;
+  /// What another node passes on, until it has said that this is all.
+  std::vector<QueuedChunk> passed;
 };
 
 }  // namespace tfos::feed

@@ -92,9 +92,12 @@ Status FeederMessages::OnOpen(FeederLink& link, SessionOptions options) {
             "a partition that lasts until it is read is for training and not replayed"};
   }
   SessionTable::Queue* queue = table_.FindQueue(options.queue);
-  // The last epoch is evened out when the feed is over.
-  const bool in_time = table_.phase() == FeedPhase::kOpen ||
-                       (options.mode == Mode::kPass && table_.phase() == FeedPhase::kOver);
+  // The last epoch is evened out when the feed is over. A giver that did not hear that its rows
+  // were taken hears it also when the program wants no more.
+  const bool passes_in_time =
+      options.mode == Mode::kPass && queue != nullptr &&
+      (table_.phase() == FeedPhase::kOver || SessionTable::HasPassed(*queue, options));
+  const bool in_time = table_.phase() == FeedPhase::kOpen || passes_in_time;
   if (queue == nullptr || !in_time) {
     const OpenStatus status = queue == nullptr ? OpenStatus::kUnknownQueue : OpenStatus::kFeedOver;
     outgoing.PostLast(link, Encode(OpenedMessage{.status = status}));

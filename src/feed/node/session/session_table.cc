@@ -13,6 +13,11 @@ namespace {
 /// How often feeders hear at most that the program consumes. Their timeouts are longer.
 constexpr std::chrono::seconds kProgressInterval{1};
 
+/// Of the rows that a session of mode kPass brings.
+PassedChunks::Origin OriginOf(const SessionOptions& options) {
+  return {.epoch = options.key.epoch, .giver = options.key.partition, .number = options.attempt};
+}
+
 }  // namespace
 
 SessionTable::SessionTable(const FeedServerOptions& options)
@@ -246,6 +251,8 @@ void SessionTable::End(SessionPointer session, bool orderly) {
   }
   // A feeder that waits until all is read brings the rest again, here or elsewhere.
   if (!orderly && session->options.until_read) Withdraw(*session);
+  // So does a node whose rows were not all here.
+  ReleaseAll(std::exchange(session->passed, {}));
   Retire(*session);
   WakeConsumers();
 }
@@ -274,7 +281,19 @@ void SessionTable::BreakOff(const SessionPointer& session, std::string_view why)
   End(session, /*orderly=*/false);
 }
 
+void SessionTable::TakePassed(FeedSession& session) {
+  PassedChunks& passed = QueueOf(session).passed;
+  for (const QueuedChunk& chunk : std::exchange(session.passed, {})) {
+    if (!passed.Add(OriginOf(session.options), chunk)) ReleaseAll({chunk});
+  }
+}
+
+bool SessionTable::HasPassed(const Queue& queue, const SessionOptions& options) {
+  return options.attempt != 0 && queue.passed.Has(OriginOf(options));
+}
+
 void SessionTable::EndTraining(const SessionPointer& session) {
+  TakePassed(*session);
   outgoing_.Post(*session->link, {.bytes = Encode(EndedMessage{.items = session->items})});
   End(session, /*orderly=*/true);
   if (session->region == nullptr) return;
@@ -359,10 +378,7 @@ void SessionTable::Accept(FeedSession& session, QueuedChunk chunk) {
   counters_.queued_bytes += chunk.bytes.size();
   Queue& queue = QueueOf(session);
   if (mode == Mode::kPass) {
-    const PartitionKey& key = session.options.key;
-    const PassedChunks::Origin origin{
-        .epoch = key.epoch, .giver = key.partition, .number = session.options.attempt};
-    if (!queue.passed.Add(origin, chunk)) ReleaseAll({chunk});
+    session.passed.push_back(chunk);
   } else if (mode == Mode::kTrain) {
     counters_.train_items += chunk.items;
     if (session.options.until_read) session.reads.Accept();

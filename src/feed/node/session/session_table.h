@@ -130,6 +130,8 @@ class SessionTable {
   void BreakOff(const SessionPointer& session, std::string_view why);
   /// All that a training partition brought was accepted, and read if it lasts until then.
   void EndTraining(const SessionPointer& session);
+  /// Whether all rows of such a session were taken before, and its giver did not hear that.
+  static bool HasPassed(const Queue& queue, const SessionOptions& options);
   /// Whether the attempt may bring the partition: then no other one does any more. Else that was
   /// said to it, and was the last word.
   bool TakesOver(FeederLink& link, const PartitionKey& key, AttemptId attempt);
@@ -163,6 +165,8 @@ class SessionTable {
   void DropQueued();
   /// Gives up what its feeder brought and no consumer has taken.
   void Withdraw(FeedSession& session);
+  /// All rows that another node passes on are here: from now on this one has them.
+  void TakePassed(FeedSession& session);
   void ReleaseAll(const std::vector<QueuedChunk>& chunks);
   void Retire(FeedSession& session);
   void GrantMemory();

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "feed/feeder/pass_rows.h"
 #include "feed/read/steps/synchronous_batches_fixture.h"
 
 namespace tfos::feed {
@@ -97,6 +98,21 @@ TEST_F(PassingOnTest, RowsForANodeThatIsGoneStay) {
   EXPECT_EQ(std::get<Batch>(Next(kLong).value()).rows, 2u);
   EXPECT_EQ(rows_passed_, 0u);
   EXPECT_THAT(tried_, SizeIs(5));
+}
+
+TEST_F(PassingOnTest, RowsThatAProgramWantsNoMoreStay) {
+  nodes_[1]->server().Terminate();
+  nodes_[0]->tickets().SetPasser(
+      [this](const StepGrant& grant, const RowPass&, const PassedPiece& piece) {
+        Status passed = PassRows(nodes_[1]->server().endpoint(), nodes_[1]->server().key(),
+                                 grant.queue, grant.epoch, piece.chunk, piece.rows);
+        // The coordinator hears of it.
+        Grant({});
+        return passed;
+      });
+  EXPECT_EQ(std::get<Batch>(Next(kLong).value()).rows, 2u);
+  EXPECT_EQ(std::get<Batch>(Next(kLong).value()).rows, 1u);
+  EXPECT_EQ(nodes_[0]->batches().rows_passed_on(), 0u);
 }
 
 TEST_F(PassingOnTest, TheEndOfTheFeedEndsTheTries) {
