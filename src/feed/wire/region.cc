@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <utility>
@@ -165,6 +166,7 @@ std::uint64_t Region::Trim(std::uint64_t used) {
     LogDebug("feed: {}", Status::FromErrno(errno, "give shared memory back").ToString());
     return memory_.size();
   }
+  allocated_ = std::min(allocated_, kept);
   return kept;
 }
 

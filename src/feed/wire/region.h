@@ -75,8 +75,9 @@ class Region {
   /// (SharedMemory::Allocate). One thread at a time.
   Status Allocate(std::uint64_t bytes);
   /// Gives the pages behind the first `used` bytes, rounded up to whole pages, back to the system.
-  /// The memory stays mapped on both sides: touching it brings fresh pages. Returns how many
-  /// bytes are left; all of them where the kernel can't do it.
+  /// The memory stays mapped on both sides, and pages are to be allocated anew before they are
+  /// touched. Returns how many bytes are left; all of them where the kernel can't do it. Not while
+  /// another thread allocates.
   std::uint64_t Trim(std::uint64_t used);
   /// The size of `memory()`.
   std::uint64_t bytes() const { return memory_.size(); }

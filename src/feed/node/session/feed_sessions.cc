@@ -9,6 +9,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/format.h"
 #include "base/logging.h"
 
 namespace tfos::feed {
@@ -193,8 +194,22 @@ Status FeedSessions::OnMessage(FeederLink& link, MessageType type,
 Result<std::span<std::byte>> FeedSessions::OnDataBegin(FeederLink& link,
                                                        std::span<const std::byte> body,
                                                        std::uint32_t bytes) {
-  const Turn turn(*this);
-  return messages_.OnDataBegin(link, body, bytes);
+  std::shared_ptr<Region> region;
+  std::span<std::byte> target;
+  {
+    const Turn turn(*this);
+    TFOS_ASSIGN_OR_RETURN(target, messages_.OnDataBegin(link, body, bytes));
+    region = link.session->region;
+  }
+  // Without the lock, as it takes a while. A page that the system can't give ends a process that
+  // touches it.
+  const auto end = static_cast<std::uint64_t>(target.data() + bytes - region->memory().data());
+  const Status there = region->Allocate(end);
+  if (there.ok()) return target;
+  return Status(there.kind(),
+                fmt::format("node {} can't take a chunk of {} bytes; give its executor more "
+                            "memory, or lower spark.tfos.feed.memory: {}",
+                            options_.node_id, bytes, there.ToString()));
 }
 
 Status FeedSessions::OnDataEnd(FeederLink& link) {
