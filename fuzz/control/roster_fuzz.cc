@@ -168,7 +168,9 @@ class Coordinator {
                      },
                      [&](const PublishStart&) { CheckStarts(); },
                      [&](const Disconnect&) {},
-                     [&](const AskStacks& ask) { roster_.TakeStacks(ask.node_id, "somewhere"); },
+                     [&](const AskStacks& ask) {
+                       roster_.TakeStacks(ask.node_id, ask.number, "somewhere");
+                     },
                  },
                  effect);
     }

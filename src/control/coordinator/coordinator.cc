@@ -326,8 +326,7 @@ class Coordinator final : public ControlService {
                      [&](const Disconnect& lost) { agents_.Disconnect(lost.node_id); },
                      [&](const AskStacks& ask) {
                        // Without them the node is ended all the same.
-                       Spawn(executor_, "ask for stacks", TellStacks(ask.node_id),
-                             [](const Status&) {});
+                       Spawn(executor_, "ask for stacks", TellStacks(ask), [](const Status&) {});
                      },
                  },
                  effect);
@@ -335,10 +334,10 @@ class Coordinator final : public ControlService {
   }
 
   // Where a node stands that makes no steps. It may be ended then, so the log has it, too.
-  asio::awaitable<void> TellStacks(int node_id) {
-    std::string stacks = co_await operations_.StacksOf(node_id);
-    LogWarning("node={} makes no steps. It stands here:\n{}", node_id, stacks);
-    roster_->TakeStacks(node_id, std::move(stacks));
+  asio::awaitable<void> TellStacks(AskStacks ask) {
+    std::string stacks = co_await operations_.StacksOf(ask.node_id);
+    LogWarning("node={} makes no steps. It stands here:\n{}", ask.node_id, stacks);
+    roster_->TakeStacks(ask.node_id, ask.number, std::move(stacks));
   }
 
   void Announce(const CoordinatorEvent& event) {

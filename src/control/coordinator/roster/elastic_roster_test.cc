@@ -103,7 +103,7 @@ TEST_F(ElasticStepTimeoutTest, TheOthersGoOnWithoutAMemberThatMakesNoSteps) {
   }
   roster_.RecordHeartbeat(0, {}, now_);
   EXPECT_THAT(Asked(roster_.Tick(now_)), ElementsAre(2));
-  roster_.TakeStacks(2, "somewhere");
+  roster_.TakeStacks(2, 1, "somewhere");
   EXPECT_THAT(Told(roster_.Tick(now_)),
               ElementsAre(HasSubstr("2 stop: worker:1 (node 2 on h2) has made no step"),
                           "1 regroup 1", "3 regroup 1"));

@@ -220,7 +220,7 @@ void Roster::LookAtSteps(TimePoint now, Effects& effects) {
   if (!node->stacks_asked_at) {
     node->stacks_asked_at = now;
     node->stacks.reset();
-    effects.push_back(AskStacks{node->info.node_id});
+    effects.push_back(AskStacks{node->info.node_id, ++node->stacks_number});
   }
   if (!node->stacks && now - *node->stacks_asked_at < kPatienceWithStacks) return;
   FailureReport report =
@@ -233,8 +233,9 @@ void Roster::ExcuseSteps(TimePoint now) {
   for (Node& node : nodes_) node.steps.Excuse(now);
 }
 
-void Roster::TakeStacks(int node_id, std::string stacks) {
-  if (Node* node = Find(node_id); node != nullptr) node->stacks = std::move(stacks);
+void Roster::TakeStacks(int node_id, int number, std::string stacks) {
+  Node* node = Find(node_id);
+  if (node != nullptr && node->stacks_number == number) node->stacks = std::move(stacks);
 }
 
 Effects Roster::RecordSteps(int node_id, const StepReport& report, TimePoint now) {

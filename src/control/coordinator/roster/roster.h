@@ -50,6 +50,7 @@ struct Disconnect {
 /// Ask a node where its threads are, for `Roster::TakeStacks`.
 struct AskStacks {
   int node_id = 0;
+  int number = 0;  ///< Of the questions to this node.
 };
 
 using Effect = std::variant<TellDriver, TellAgent, PublishStart, Disconnect, AskStacks>;
@@ -120,8 +121,9 @@ class Roster {
   Effects Fail(int node_id, const FailureReport& report, TimePoint now);
   Effects Finish(int node_id, TimePoint now);
   Effects ConnectionLost(int node_id, TimePoint now);
-  /// Where its threads are, for people, as an `AskStacks` has asked.
-  void TakeStacks(int node_id, std::string stacks);
+  /// Where its threads are, for people, as the `AskStacks` of this number has asked. The answer to
+  /// an earlier one than the last is nobody's: the node has made steps since.
+  void TakeStacks(int node_id, int number, std::string stacks);
 
   // What the driver says.
 
@@ -179,6 +181,7 @@ class Roster {
     /// Since when it is asked for its stacks, as it makes no steps, and what it answered.
     std::optional<TimePoint> stacks_asked_at;
     std::optional<std::string> stacks;
+    int stacks_number = 0;  ///< Of the last question.
     int losses = 0;
     bool came_late = false;       // the cluster had formed before
     std::optional<Failure> loss;  // of one that is to come again, and has not

@@ -111,7 +111,7 @@ TEST_F(StepTimeoutTest, ANodeThatMakesNoStepsIsAskedWhereItStandsAndFails) {
   MakeStep(metrics_[0]);
   EXPECT_THAT(Pass(seconds(1)), ElementsAre("stacks of 2"));
   EXPECT_THAT(Pass(seconds(1)), IsEmpty());
-  roster_.TakeStacks(2, "File \"train.py\", line 7");
+  roster_.TakeStacks(2, 1, "File \"train.py\", line 7");
   EXPECT_THAT(Pass(seconds(1)), ElementsAre("driver node 2 failed", "driver failed", "agent 0 stop",
                                             "driver node 0 draining", "agent 1 stop",
                                             "driver node 1 draining", "agent 2 stop"));
@@ -142,11 +142,26 @@ TEST_F(StepTimeoutTest, ANodeThatGoesOnInTimeIsLeftAlone) {
   MakeStep(metrics_[1]);
   EXPECT_THAT(Pass(seconds(59)), IsEmpty());
   EXPECT_THAT(Pass(seconds(1)), ElementsAre("stacks of 1"));
-  roster_.TakeStacks(1, "somewhere");
+  roster_.TakeStacks(1, 1, "somewhere");
   for (Metrics& of_node : metrics_) MakeStep(of_node);
   EXPECT_THAT(Pass(seconds(1)), IsEmpty());
   MakeStep(metrics_[1]);
   EXPECT_THAT(Pass(seconds(60)), ElementsAre("stacks of 1")) << "it is asked again";
+}
+
+TEST_F(StepTimeoutTest, WhereItStoodBeforeIsNotWhereItStandsNow) {
+  MakeStep(metrics_[1]);
+  EXPECT_THAT(Pass(seconds(59)), IsEmpty());
+  EXPECT_THAT(Pass(seconds(1)), ElementsAre("stacks of 1"));
+  for (Metrics& of_node : metrics_) MakeStep(of_node);
+  EXPECT_THAT(Pass(seconds(1)), IsEmpty());
+  MakeStep(metrics_[1]);
+  EXPECT_THAT(Pass(seconds(60)), ElementsAre("stacks of 1"));
+  roster_.TakeStacks(1, 1, "where it stood before");
+  EXPECT_THAT(Pass(seconds(1)), IsEmpty()) << "it is still to answer";
+  roster_.TakeStacks(1, 2, "where it stands");
+  EXPECT_THAT(Pass(seconds(1)), testing::Contains("driver node 1 failed"));
+  EXPECT_EQ(roster_.failure()->report.traceback, "where it stands");
 }
 
 TEST_F(StepTimeoutTest, WhatHasItsRowsStandsToo) {
@@ -178,7 +193,7 @@ TEST_F(StepTimeoutTest, WhoWaitsForAFrozenOneDoesNotStand) {
 TEST_F(StepTimeoutTest, NodesThatAllWaitForEachOtherStand) {
   for (Metrics& of_node : metrics_) of_node["share_waiting_for_nodes"] = 0.9;
   EXPECT_THAT(Pass(seconds(60)), ElementsAre("stacks of 1"));
-  roster_.TakeStacks(1, "somewhere");
+  roster_.TakeStacks(1, 1, "somewhere");
   Pass(seconds(1));
   EXPECT_THAT(roster_.failure()->report.message,
               HasSubstr("waits for other nodes, and so do they"));
