@@ -34,6 +34,8 @@ struct BatchColumnType {
 
   /// Not for EmptyLists.
   bool known() const { return encoding != BatchEncoding::kDense || dtype != chunk::DType::kNone; }
+
+  friend bool operator==(const BatchColumnType&, const BatchColumnType&) = default;
 };
 
 /// A column of so many lists that are all empty. Nothing says of what they are lists, so it passes

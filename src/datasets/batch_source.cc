@@ -1,7 +1,9 @@
 #include "datasets/batch_source.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <new>
 #include <optional>
 #include <string_view>
@@ -101,6 +103,25 @@ struct BatchSource::Reading {
   std::atomic<bool> closed = false;
   Mutex mutex;
   feed::PassTracker passes TFOS_GUARDED_BY(mutex);
+  /// What each dataset has awaited, for `next`.
+  std::map<const Stream*, Result<feed::BatchResult>> ready TFOS_GUARDED_BY(mutex);
+
+  /// A new pass over this dataset begins.
+  void BeginPass(const Stream& stream) TFOS_EXCLUDES(mutex);
+  bool IsReady(const Stream& stream) TFOS_EXCLUDES(mutex) {
+    const MutexLock lock(mutex);
+    return ready.contains(&stream);
+  }
+  void Keep(const Stream& stream, Result<feed::BatchResult> awaited) TFOS_EXCLUDES(mutex) {
+    const MutexLock lock(mutex);
+    ready.emplace(&stream, std::move(awaited));
+  }
+  std::optional<Result<feed::BatchResult>> TakeReady(const Stream& stream) TFOS_EXCLUDES(mutex) {
+    const MutexLock lock(mutex);
+    auto taken = ready.extract(&stream);
+    if (taken.empty()) return std::nullopt;
+    return std::move(taken.mapped());
+  }
 
   /// Whether `next` is the end of an epoch that does not end the pass.
   bool IsPassedOver(const Result<feed::BatchResult>& next) {
@@ -137,10 +158,12 @@ struct BatchSource::Stream {
   feed::Remainder remainder = feed::Remainder::kNone;
   std::atomic<std::int64_t> references = 1;
   Mutex mutex = {};
-  /// Awaited, for `next`.
-  std::optional<Result<feed::BatchResult>> ready TFOS_GUARDED_BY(mutex) = {};
   /// The pass has ended, and a program that asks on is told so again.
   bool over TFOS_GUARDED_BY(mutex) = false;
+
+  bool MakesTheSameOf(const Stream& other) const {
+    return remainder == other.remainder && options == other.options;
+  }
 
   /// What `next` gives, or none when it is not there by `deadline`.
   std::optional<Result<feed::BatchResult>> Read(Deadline deadline) {
@@ -160,7 +183,9 @@ struct BatchSource::Stream {
   static void Retain(void* context) { ++static_cast<Stream*>(context)->references; }
   static void Release(void* context) {
     auto* const stream = static_cast<Stream*>(context);
-    if (--stream->references == 0) delete stream;
+    if (--stream->references > 0) return;
+    stream->reading->TakeReady(*stream);
+    delete stream;
   }
 
   void WarnOfMissingEpoch() const {
@@ -174,6 +199,35 @@ struct BatchSource::Stream {
     LogWarning("feed: the program asks for epoch {}; the driver fed {}", epochs + 1, epochs);
   }
 };
+
+void BatchSource::Reading::BeginPass(const Stream& stream) {
+  const MutexLock lock(mutex);
+  const auto holds_batch = [](const auto& entry) {
+    return entry.second.ok() && std::holds_alternative<feed::Batch>(*entry.second);
+  };
+  // Awaited by a pass that was then dropped: that pass's end doesn't concern this one.
+  const auto own = ready.find(&stream);
+  if (own != ready.end() && own->second.ok() &&
+      std::holds_alternative<feed::EndOfEpoch>(*own->second)) {
+    ready.erase(own);
+  }
+  // But a batch is this one's, also where programs make a dataset for each pass.
+  if (!ready.contains(&stream)) {
+    const auto left = std::ranges::find_if(ready, [&](const auto& entry) {
+      return holds_batch(entry) && entry.first->MakesTheSameOf(stream);
+    });
+    if (left != ready.end()) {
+      auto batch = ready.extract(left);
+      batch.key() = &stream;
+      ready.insert(std::move(batch));
+    }
+  }
+  const auto now = ready.find(&stream);
+  const bool has_batch = now != ready.end() && holds_batch(*now);
+  if (has_batch) passes.OnBatchLeft();
+  passes.Begin();
+  if (has_batch) passes.OnBatch();
+}
 
 BatchSource::BatchSource(std::shared_ptr<node::NodeFeed> feed, const std::string& queue)
     : reading_(std::make_shared<Reading>(std::move(feed), queue)) {}
@@ -230,16 +284,7 @@ void BatchSource::Begin(void* context) {
   auto& stream = *static_cast<Stream*>(context);
   const MutexLock lock(stream.mutex);
   stream.over = false;
-  {
-    Reading& reading = *stream.reading;
-    const MutexLock of_passes(reading.mutex);
-    reading.passes.Begin();
-  }
-  // Awaited by a pass that was then dropped: that pass's end doesn't concern this one.
-  if (stream.ready && stream.ready->ok() &&
-      std::holds_alternative<feed::EndOfEpoch>(**stream.ready)) {
-    stream.ready.reset();
-  }
+  stream.reading->BeginPass(stream);
 }
 
 std::int32_t BatchSource::Await(void* context) {
@@ -247,15 +292,15 @@ std::int32_t BatchSource::Await(void* context) {
   std::int32_t waits = 0;
   const auto work = [&] {
     const MutexLock lock(stream.mutex);
-    if (stream.over) return;
-    if (!stream.ready) stream.ready = stream.Read(Deadline::After(kAwaitFor));
-    waits = stream.ready ? 0 : 1;
+    if (stream.over || stream.reading->IsReady(stream)) return;
+    auto awaited = stream.Read(Deadline::After(kAwaitFor));
+    waits = awaited ? 0 : 1;
+    if (awaited) stream.reading->Keep(stream, *std::move(awaited));
   };
   // For `next` to say; where there is no memory even for that, it tries anew.
   const auto keep = [&](ErrorKind kind, const char* what) {
     const auto store = [&] {
-      const MutexLock lock(stream.mutex);
-      stream.ready.emplace(Status(kind, what).Annotate("make a batch"));
+      stream.reading->Keep(stream, Status(kind, what).Annotate("make a batch"));
     };
     Guarded(store, [](ErrorKind, const char*) {});
   };
@@ -275,7 +320,7 @@ void BatchSource::NextBatch(void* context, tfos_batch* batch) {
       if (stream.over) {
         awaited.emplace(feed::BatchResult(feed::EndOfEpoch{}));
       } else {
-        awaited.swap(stream.ready);
+        awaited = reading.TakeReady(stream);
       }
     }
     if (!awaited) awaited = stream.Read(Deadline::Infinite());

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 #include "chunk/chunk.h"
 #include "datasets/row_converter.h"
 #include "feed/feeder/client/feed_client.h"
+#include "feed/read/test_chunks.h"
 #include "tensorflow/tf_codes.h"
 
 namespace tfos::datasets {
@@ -25,7 +27,9 @@ Result<AlignedBuffer> ConvertToColumns(std::span<const std::byte> /*chunk*/) {
 
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 constexpr std::chrono::seconds kLong(60);
 
@@ -81,6 +85,35 @@ class BatchSourceTest : public testing::Test {
     ASSERT_TRUE((*client)->Finish().ok());
   }
 
+  /// Feeds numbers from 0 on.
+  void FeedNumbers(std::uint64_t rows) {
+    const std::vector<std::byte> chunk =
+        feed::MakeChunk({{.kind = chunk::RowNodeKind::kInt, .dtype = chunk::DType::kInt64}}, 0,
+                        rows, chunk::RowNodeKind::kNone);
+    auto client = feed::FeedClient::Connect(feed_->server().endpoint(), key_,
+                                            {.progress_timeout = kLong}, Deadline::After(kLong));
+    ASSERT_TRUE(client.ok()) << client.status().DebugString();
+    ASSERT_TRUE((*client)->Open({.mode = feed::Mode::kTrain, .key = {.job = {1}}}).ok());
+    const auto room = (*client)->Reserve(chunk.size());
+    ASSERT_TRUE(room.ok()) << room.status().DebugString();
+    std::memcpy(room->data(), chunk.data(), chunk.size());
+    ASSERT_TRUE((*client)->Commit(chunk.size(), {0, rows}).ok());
+    ASSERT_TRUE((*client)->Finish().ok());
+  }
+
+  /// The numbers of the next batch of a dataset; none at its end.
+  static std::vector<std::int64_t> NumbersOf(const tfos_batch_source& dataset) {
+    tfos_batch batch{};
+    dataset.next(dataset.context, &batch);
+    std::vector<std::int64_t> numbers;
+    if (batch.code == tensorflow::kTfOk) {
+      numbers.resize(batch.tensor[0].bytes / sizeof(std::int64_t));
+      std::memcpy(numbers.data(), batch.tensor[0].data, batch.tensor[0].bytes);
+    }
+    dataset.release_batch(&batch);
+    return numbers;
+  }
+
   /// Code and text of the next batch.
   std::pair<std::int32_t, std::string> Next() {
     tfos_batch batch{};
@@ -121,6 +154,31 @@ TEST_F(BatchSourceTest, TheEndOfTheFeedIsTheEndOfTheDataset) {
   EXPECT_EQ(registered.await(registered.context), 0);
   EXPECT_EQ(Next().first, tensorflow::kTfOutOfRange);
   EXPECT_EQ(Next().first, tensorflow::kTfOutOfRange);
+}
+
+// Programs prefetch, leave a pass, and make a dataset anew for the next one.
+TEST_F(BatchSourceTest, ABatchThatWasAwaitedForADatasetIsOneOfTheNextDatasetLikeIt) {
+  const auto open = [this](std::uint64_t rows) {
+    return *source_->Open({.rows = rows, .columns = {{.name = "0", .dtype = chunk::DType::kInt64}}},
+                          feed::Remainder::kNone);
+  };
+  FeedNumbers(7);
+  feed_->server().EndFeed();
+  const std::vector<tfos_batch_source> datasets = {open(2), open(1), open(2)};
+  const tfos_batch_source& dropped = datasets[0];
+  dropped.begin(dropped.context);
+  EXPECT_THAT(NumbersOf(dropped), ElementsAre(0, 1));
+  while (dropped.await(dropped.context) != 0) {
+  }
+  const tfos_batch_source& other = datasets[1];
+  other.begin(other.context);
+  EXPECT_THAT(NumbersOf(other), ElementsAre(4)) << "its batches are of another size";
+  const tfos_batch_source& next = datasets[2];
+  next.begin(next.context);
+  EXPECT_THAT(NumbersOf(next), ElementsAre(2, 3));
+  EXPECT_THAT(NumbersOf(next), ElementsAre(5, 6));
+  EXPECT_THAT(NumbersOf(next), IsEmpty());
+  for (const tfos_batch_source& dataset : datasets) dataset.release(dataset.context);
 }
 
 TEST_F(BatchSourceTest, AClosedSourceEndsWhatAnOpStillHolds) {

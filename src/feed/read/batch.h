@@ -15,6 +15,8 @@ struct BatchOptions {
   bool drop_remainder = false;
   /// What to hand out, in this order. Other columns of the rows are passed over.
   std::vector<columns::BatchColumnType> columns = {};
+
+  friend bool operator==(const BatchOptions&, const BatchOptions&) = default;
 };
 
 /// Rows as columns. A value, with a share of its memory. Threads: plain data.

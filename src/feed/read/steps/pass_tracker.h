@@ -32,6 +32,11 @@ class PassTracker {
 
   void OnBatch() { ++batches_; }
 
+  /// The last batch was made for this pass, which is left without it: the next one gets it.
+  void OnBatchLeft() {
+    if (batches_ > 0) --batches_;
+  }
+
   /// The end of an epoch came. Returns whether it ends the pass.
   bool OnEndOfEpoch() {
     if (behind_ || (left_ && batches_ == 0)) {

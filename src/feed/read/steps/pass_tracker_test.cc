@@ -54,6 +54,20 @@ TEST(PassTrackerTest, APassThatBeginsAndTakesNothingChangesNothing) {
   EXPECT_THAT(Passes({2, 2}, {2, 0, 2}), ElementsAre(2, 0, 2));
 }
 
+TEST(PassTrackerTest, ABatchThatAPassWasLeftWithoutIsOneOfTheNextPass) {
+  PassTracker tracker;
+  tracker.Begin();
+  tracker.OnBatch();
+  ASSERT_TRUE(tracker.OnEndOfEpoch());
+  // The whole epoch is made, and the pass is left before it has got the batch.
+  tracker.Begin();
+  tracker.OnBatch();
+  tracker.OnBatchLeft();
+  tracker.Begin();
+  tracker.OnBatch();
+  EXPECT_TRUE(tracker.OnEndOfEpoch());
+}
+
 // As Keras has it: the first pass tells the number of batches, one too high.
 TEST(PassTrackerTest, LimitsThatAreTooLowForAnEpochDoNotShiftTheOthers) {
   EXPECT_THAT(Passes({7, 9, 9, 5, 8}, {kAll, 8, 8, 8, 8}), ElementsAre(7, 8, 8, 7, 8));
