@@ -61,7 +61,7 @@ TEST(MergedPositionTest, RowsThatWerePassedOnAreThoseOfTheGiver) {
   const auto merged = Merge({giver, taker});
   ASSERT_TRUE(merged.ok()) << merged.status().DebugString();
   EXPECT_THAT(*merged, ElementsAre(Line(0, 0, {0, 3}), Line(0, 0, {5, 8}), Line(0, 1, {0, 10})));
-  EXPECT_THAT(Merge({taker}).status().ToString(), HasSubstr("by a node that is not there"));
+  EXPECT_THAT(Merge({taker}).status().ToString(), HasSubstr("by a node that has not said so"));
 }
 
 TEST(MergedPositionTest, GoesOnFromTheOneBefore) {
