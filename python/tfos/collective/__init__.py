@@ -17,6 +17,9 @@ done with the other nodes any more then.
 A node whose program ends before those of the others has left: they go on without it, and their
 means are over those who have not left.
 
+All but ``barrier`` can be differentiated. The gradient of a node's tensor is that of the sum of all
+nodes' losses, so every node must ask its tape for the same gradients, in the same order.
+
 Threads: any, but the order of calls must be the same on all nodes.
 """
 
@@ -82,6 +85,9 @@ def group() -> Group:
                     "ctx.distribute and tfos.collective are for nodes that train in step, which "
                     "can't go on without a lost one: they do not go with max_lost_nodes"
                 )
+            from tfos.collective import gradients  # It uses this module.
+
+            gradients.register()
             with tf.init_scope():
                 _group = Group(
                     known.nodes, known.node_id, known.key, known.listener, **known.options

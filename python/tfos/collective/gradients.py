@@ -1,0 +1,71 @@
+"""How TensorFlow differentiates the operations between nodes: losses may be of values that other
+nodes have given, as contrastive ones over the rows of all nodes are.
+
+A node's value counts in the losses of all nodes, so its gradient is of the sum of their losses. The
+nodes exchange it: all of them differentiate the same operations, in the same order.
+
+Errors: those of :mod:`tfos.collective`. Threads: the one that differentiates.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import tensorflow as tf
+
+from tfos import collective
+
+
+@functools.cache
+def register() -> None:
+    """Tells TensorFlow; once, as that is how TensorFlow wants it."""
+    tf.RegisterGradient("TfosAllReduce")(_of_all_reduce)
+    tf.RegisterGradient("TfosAllGather")(_of_all_gather)
+    tf.RegisterGradient("TfosBroadcast")(_of_broadcast)
+
+
+def _of_all_reduce(op: Any, *upstream: Any) -> list[Any]:
+    _, weight, *tensors = op.inputs
+    wire = tf.as_dtype(op.get_attr("wire")) if op.get_attr("wire") else None
+    summed = _summed(op, upstream, tensors, wire)
+    if op.get_attr("average"):
+        (total,) = collective.group().all_reduce([weight], None, _name(op, "weights"))
+        share = tf.math.divide_no_nan(weight, total)
+        summed = [each * tf.cast(share, each.dtype) for each in summed]
+    return [None, None, *summed]
+
+
+def _of_all_gather(op: Any, upstream: Any) -> list[Any]:
+    tensor, group = op.inputs[1], collective.group()
+    (summed,) = _summed(op, [upstream], op.outputs)
+    # Members may have other numbers than their places among those that are left.
+    rows = tf.shape(tensor, tf.int64)[0]
+    own = tf.stack([tf.constant(group.rank, tf.int64), rows])[tf.newaxis]
+    nodes = group.all_gather(own, _name(op, "rows"))
+    before = tf.reduce_sum(tf.where(nodes[:, 0] < group.rank, nodes[:, 1], 0))
+    return [None, tf.ensure_shape(summed[before : before + rows], tensor.shape)]
+
+
+def _of_broadcast(op: Any, *upstream: Any) -> list[Any]:
+    _, *tensors = op.inputs
+    summed = _summed(op, upstream, tensors)
+    if op.get_attr("root") != collective.rank():  # What this node gave has gone nowhere.
+        summed = [tf.zeros_like(each) for each in summed]
+    return [None, *summed]
+
+
+def _summed(op: Any, upstream: Any, like: Any, wire: tf.DType | None = None) -> list[tf.Tensor]:
+    """The sums over all nodes. None where nothing of a node's loss comes from a value."""
+    known = [
+        tf.zeros_like(value) if gradient is None else tf.convert_to_tensor(gradient)
+        for gradient, value in zip(upstream, like, strict=True)
+    ]
+    for gradient, value in zip(known, like, strict=True):
+        gradient.set_shape(value.shape)  # Nodes compare what they know.
+    return collective.group().all_reduce(known, None, _name(op, "gradients"), wire)
+
+
+def _name(op: Any, of: str) -> str:
+    tag = op.get_attr("tag")
+    return f"{of} of {tag.decode() if isinstance(tag, bytes) else tag}"
