@@ -17,6 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfos import collective
+from tfos.errors import BadInputError
 from tfos.keras.callback import Callback
 from tfos.keras.joining import (
     BetweenEpochs,
@@ -32,6 +33,17 @@ def is_distributed(optimizer: Any) -> bool:
     return getattr(type(optimizer), "is_distributed_by_tfos", False)
 
 
+def _check_scaling(optimizer: Any) -> None:
+    """Raises BadInputError for the scaling of losses around an optimizer of ours: a node that sees
+    an overflow would leave out a step that the others wait for it in."""
+    if is_distributed(getattr(optimizer, "inner_optimizer", None)):
+        raise BadInputError(
+            f"{type(optimizer).__name__} is around an optimizer of ctx.distribute, so each node "
+            "would skip steps by itself. Call ctx.distribute after set_dtype_policy, or give it "
+            "the LossScaleOptimizer"
+        )
+
+
 def prepare(package: Any) -> None:
     """Has models of ``package`` (Keras 3 or legacy Keras) begin and end together."""
     trainer = next(kind for kind in package.Model.__mro__ if "fit" in vars(kind))
@@ -43,6 +55,7 @@ def prepare(package: Any) -> None:
     @functools.wraps(plain)
     def fit(self: Any, *arguments: Any, **options: Any) -> Any:
         given = signature.bind(self, *arguments, **options)
+        _check_scaling(getattr(self, "optimizer", None))
         if is_distributed(getattr(self, "optimizer", None)):
             given.arguments["callbacks"] = _with_ours(
                 self, given.arguments.get("callbacks"), package.callbacks.CallbackList
@@ -151,6 +164,7 @@ def prepare_steps() -> None:
 
     @functools.wraps(plain)
     def make_train_function(self: Any, *arguments: Any, **options: Any) -> Any:
+        _check_scaling(self.optimizer)
         if is_distributed(self.optimizer):
             _weigh_batches(self)
             if self.jit_compile:
