@@ -166,6 +166,10 @@ def prepare_steps() -> None:
     def make_train_function(self: Any, *arguments: Any, **options: Any) -> Any:
         _check_scaling(self.optimizer)
         if is_distributed(self.optimizer):
+            # A function that is there may have been made before ctx.distribute(model.optimizer).
+            if getattr(self, "_trains_with", None) is not self.optimizer._together:
+                options, arguments = {"force": True}, ()
+            self._trains_with = self.optimizer._together
             _weigh_batches(self)
             if self.jit_compile:
                 warnings.warn(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import keras
+from support.comparing import assert_same
 from support.programs import optimizer as programs
 from support.two_nodes import TwoNodes
 
@@ -20,3 +23,26 @@ def test_a_scaling_of_losses_around_the_optimizer_is_refused(nodes, kind):
     for error in nodes.failures_of(programs.scaled_on_each_node, kind):
         assert error.startswith("BadInputError: LossScaleOptimizer")
         assert "Call ctx.distribute after set_dtype_policy" in error
+
+
+def test_a_model_that_has_trained_by_itself_trains_with_the_others(nodes):
+    """Keras keeps the function that trains, with the optimizer as it was."""
+    (begun, chief, is_kept), (_, worker, _) = nodes.run(programs.distributed_after_training)
+    assert_same(chief, worker)
+    assert is_kept, "it is made once"
+    alone = programs.model_of(0)
+    alone.compile(keras.optimizers.SGD(0.1, momentum=0.9), "mse")
+    alone.optimizer.build(alone.trainable_variables)
+    for variable, value in zip(
+        [*alone.weights, *alone.optimizer.variables], begun, strict=True
+    ):
+        variable.assign(value)
+    (x, y), (other_x, other_y) = programs.rows_of(0), programs.rows_of(1)
+    for _ in range(2):
+        for at in range(0, len(x), 4):
+            step = slice(at, at + 4)
+            alone.train_on_batch(
+                np.concatenate([x[step], other_x[step]]), np.concatenate([y[step], other_y[step]])
+            )
+    for ours, theirs in zip(chief, alone.get_weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-5)

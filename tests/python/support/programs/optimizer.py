@@ -40,3 +40,20 @@ def scaled_on_each_node(ctx, kind):
             model.fit(x, y, verbose=0)
     finally:
         package.mixed_precision.set_global_policy("float32")
+
+
+def distributed_after_training(ctx):
+    """An optimizer in its place in a model, with which that has trained by itself."""
+    import keras
+
+    model = model_of(ctx.rank)
+    model.compile(keras.optimizers.SGD(0.1, momentum=0.9), "mse", jit_compile=False)
+    x, y = rows_of(ctx.rank)
+    model.fit(x, y, batch_size=4, verbose=0)
+    begun = [*model.get_weights(), *(np.asarray(each) for each in model.optimizer.variables)]
+    ctx.distribute(model.optimizer)
+    made = []
+    for _ in range(2):
+        model.fit(x, y, batch_size=4, shuffle=False, verbose=0)
+        made.append(model.train_function)
+    return begun, model.get_weights(), made[0] is made[1]
