@@ -27,6 +27,7 @@ from tfos.keras.joining import (
     state_of,
 )
 from tfos.keras.skipping import skip_no_more, skip_steps
+from tfos.keras.variables import accumulated_in, steps_of
 
 
 def is_distributed(optimizer: Any) -> bool:
@@ -97,7 +98,9 @@ class _Begin(Callback):
             optimizer.build(model.trainable_variables)
         # Where Keras 3's BackupAndRestore, on the chief only perhaps, says that training goes on.
         epoch = getattr(model, "_initial_epoch", None) or 0
-        shared, steps, rest = optimizer._together.share(state_of(model), epoch)
+        shared, steps, rest = optimizer._together.share(
+            state_of(model), epoch, keeps=accumulated_in(optimizer)
+        )
         if shared != epoch:
             model._initial_epoch = shared
         skips = steps > 0 and skip_steps(model, steps)
@@ -145,9 +148,9 @@ class _End(Callback):
         model, optimizer = self.model, self.model.optimizer
         collective.group().set_in_steps(False)
         trained = model.trainable_variables
-        optimizer._together.end_epoch(
-            optimizer.iterations, [*trained, *optimizer.variables], trained
-        )
+        own = {id(variable) for variable in accumulated_in(optimizer)}
+        shared = [each for each in optimizer.variables if id(each) not in own]
+        optimizer._together.end_epoch(steps_of(optimizer), [*trained, *shared], trained)
 
 
 def prepare_steps() -> None:

@@ -41,6 +41,7 @@ def share(
     rest_names: Sequence[str] = (),
     at_first_step: bool = False,
     joining: bool = False,
+    keeps: Iterable[Any] = (),
 ) -> Given:
     """Gives variables the values of the chief (or, when that has left, of the first node that has
     not), and returns what that tells. Where nodes join others that train, these keep what they
@@ -52,6 +53,7 @@ def share(
         rest_names: what ``own.rest`` has, for the comparison of the nodes.
         at_first_step: whether the model had no weights before.
         joining: the call is for those that join, of whom none may be left: then returns ``own``.
+        keeps: those of the variables that a node which has been in keeps.
 
     Raises :class:`BadInputError` on all nodes if their variables or ``rest_names`` differ.
     """
@@ -66,7 +68,8 @@ def share(
         group.come_in()
     group.is_sharing = True
     try:
-        return _share(group, variables, own, rest_names, at_first_step, joining)
+        kept = {id(variable) for variable in keeps}
+        return _share(group, variables, own, rest_names, at_first_step, joining, kept)
     finally:
         group.is_sharing = False
 
@@ -78,6 +81,7 @@ def _share(
     rest_names: list[str],
     at_first_step: bool,
     joining: bool,
+    kept: set[int],
 ) -> Given:
     """Once this node is in."""
     while True:
@@ -99,7 +103,8 @@ def _share(
     rest = values.pop().numpy().tobytes() if size else b""
     if not (joined and group.has_state):  # Some of what a node has is its own.
         for variable, value in zip(variables, values, strict=True):
-            variable.assign(value)
+            if id(variable) not in kept:
+                variable.assign(value)
     if joined:
         group.settle()
     return Given(epoch, steps, rest)

@@ -63,11 +63,19 @@ class Together:
         *,
         at_first_step: bool = False,
         joining: bool = False,
+        keeps: Iterable[Any] = (),
     ) -> Given:
         """As :func:`tfos.keras.sharing.share`; returns the giver's ``epoch``, how many ``steps`` of
-        it that has made, and the ``rest`` of what it tells."""
+        it that has made, and the ``rest`` of what it tells. ``keeps``: those of the variables that
+        become each node's own once they have trained together."""
         own = Given(epoch, steps, rest)
-        given = share(variables, own, at_first_step=at_first_step, joining=joining)
+        given = share(
+            variables,
+            own,
+            at_first_step=at_first_step,
+            joining=joining,
+            keeps=keeps if self._shared else (),
+        )
         self._shared = True
         return given
 
@@ -111,7 +119,8 @@ class Together:
 
     def end_epoch(self, iterations: Any, variables: Iterable[Any], trained: Iterable[Any]) -> None:
         """Returns when no node has rows left in this epoch; then all have the same ``variables``
-        and have made as many ``iterations``. ``trained``: the variables that have gradients."""
+        and have made as many ``iterations``, which count those that only add gradients up, too.
+        ``trained``: the variables that have gradients."""
         if self._like is None:  # Without a single batch nothing says which gradients have rows.
             self._like = [tf.TensorSpec(variable.shape, variable.dtype) for variable in trained]
         if self._without_rows is None:
@@ -136,7 +145,8 @@ class Together:
             name="the end of an epoch",
         ).numpy()
         self.all_are_over = bool(nodes[:, 3].all())
-        last = nodes[nodes[:, 0].argmin()]
+        # Of those that missed none, the one with most: steps that add gradients up are not met in.
+        last = min(nodes, key=lambda row: (row[0], -row[2]))
         if last[0] > 0 and last[1] == collective.rank():
             warnings.warn(
                 "a lost node was the only one with rows left in this epoch. Its last steps are "

@@ -15,6 +15,20 @@ def synchronize(model: Any) -> None:
         put_back()
 
 
+def steps_of(optimizer: Any) -> Any:
+    """The variable that counts its steps, also those that only add gradients up: ``iterations`` are
+    the steps that use them. The scaling of losses counts none, but the optimizer inside."""
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    return optimizer._iterations
+
+
+def accumulated_in(optimizer: Any) -> list[Any]:
+    """The variables in which an optimizer of ``ctx.distribute`` adds up gradients before the nodes
+    average them, so they are each node's own. In the scaling of losses there are none: averages go
+    into it, which the optimizer inside adds up."""
+    return [each for each in getattr(optimizer, "_accumulated_gradients", ()) if each is not None]
+
+
 def whole_value(variable: Any) -> int:
     """Of a variable that counts. ``int`` takes no variables of Keras 3 before 3.5."""
     return int(np.asarray(variable))

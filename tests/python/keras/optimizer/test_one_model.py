@@ -46,3 +46,20 @@ def test_a_model_that_has_trained_by_itself_trains_with_the_others(nodes):
             )
     for ours, theirs in zip(chief, alone.get_weights(), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-5)
+
+
+def test_a_node_keeps_the_gradients_that_it_has_accumulated(nodes):
+    (chief, steps), (worker, same_steps) = nodes.run(programs.leftovers)
+    # After 4, 8 and 12 steps, of which every third used what there was.
+    assert chief == [2, 4, 0] and steps == same_steps == 12
+    # It makes the first step of each epoch: 1, 5 and 9, which is a third one.
+    assert worker == [-18, -36, 0]
+
+
+@pytest.mark.parametrize("batches", [(3, 2), (2, 3)])
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+def test_averaged_weights_are_the_same_with_accumulated_gradients(nodes, policy, batches):
+    (chief, steps), (worker, same_steps) = nodes.run(programs.averaged_weights, policy, batches)
+    assert_same(chief, worker)
+    # A first step that overflows is none.
+    assert steps == same_steps == (12 if policy == "float32" else 11)

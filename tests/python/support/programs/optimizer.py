@@ -57,3 +57,56 @@ def distributed_after_training(ctx):
         model.fit(x, y, batch_size=4, shuffle=False, verbose=0)
         made.append(model.train_function)
     return begun, model.get_weights(), made[0] is made[1]
+
+
+def leftovers(ctx):
+    """What each node has accumulated after each of two epochs of one fit, and after another fit.
+    The chief has four batches of an epoch, the worker one, and every third is applied."""
+    import tensorflow as tf
+
+    import keras
+
+    optimizer = ctx.distribute(keras.optimizers.SGD(0.0, gradient_accumulation_steps=3))
+    kernel = keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")
+    model = keras.Sequential([keras.layers.Input((1,)), kernel])
+    model.compile(optimizer, "mse")
+    # The gradient of a batch is 2 on the chief, and -18 on the worker.
+    count, target = ((4, 0.0), (1, 10.0))[ctx.rank]
+    rows = tf.data.Dataset.from_tensors((tf.ones([1, 1]), tf.fill([1, 1], target))).repeat(count)
+    found = []
+
+    class Look(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            found.append(round(float(np.asarray(optimizer._accumulated_gradients[0]).item())))
+
+    for epochs in (2, 1):
+        model.fit(rows, epochs=epochs, callbacks=[Look()], verbose=0)
+    return found, int(np.asarray(optimizer._iterations))
+
+
+def averaged_weights(ctx, policy, batches):
+    """The weights at the end of each epoch, where the optimizer accumulates and averages them."""
+    import tensorflow as tf
+
+    import keras
+
+    keras.config.set_dtype_policy(policy)
+    try:
+        model = model_of(ctx.rank)
+        optimizer = keras.optimizers.Adam(
+            0.05,
+            gradient_accumulation_steps=2,
+            use_ema=True,
+            ema_momentum=0.5,
+            ema_overwrite_frequency=5,
+        )
+        model.compile(ctx.distribute(optimizer), "mse")
+        rows = tf.data.Dataset.from_tensor_slices(rows_of(ctx.rank, batches[ctx.rank])).batch(4)
+        found = []
+        look = keras.callbacks.LambdaCallback(
+            on_epoch_end=lambda epoch, logs: found.append(model.get_weights())
+        )
+        model.fit(rows, epochs=4, verbose=0, callbacks=[look])
+    finally:
+        keras.config.set_dtype_policy("float32")
+    return found, int(np.asarray(optimizer._iterations))
