@@ -1,6 +1,7 @@
-"""The state of Keras' callbacks that can end a training or change its rate: for a node that joins,
-and for a checkpoint. Without it the node would keep its learning rate where the others lower
-theirs, or train on alone; and a training that goes on would wait anew before it ends.
+"""The state of Keras' callbacks that can end a training, change its rate or swap its weights, and
+the best result of those that keep it: for a node that joins, and for a checkpoint. Without it the
+node would keep its learning rate where the others lower theirs, or train on alone; and a training
+that goes on would wait anew before it ends, or take averages of the weights for the weights.
 
 Errors: none. Threads: the one that trains.
 """
@@ -20,7 +21,13 @@ import numpy as np
 _REMEMBERED = {
     "EarlyStopping": ("monitor", "best", "wait", "best_epoch", "stopped_epoch", "best_weights"),
     "ReduceLROnPlateau": ("monitor", "best", "wait", "cooldown_counter"),
+    "ModelCheckpoint": ("monitor", "filepath", "best"),
+    "SwapEMAWeights": ("_ema_weights_in_model",),
 }
+#: What tells a callback from another one of its class.
+_WHICH = ("monitor", "filepath")
+#: Of these, what belongs to the model and to files as they are, in the middle of an epoch, too.
+_OF_NOW = ("ModelCheckpoint", "SwapEMAWeights")
 
 _PACKAGES = ("keras", "tf_keras")
 
@@ -41,12 +48,19 @@ def state_of(callbacks: Iterable[Any]) -> State:
     }
 
 
+def state_within(callbacks: Iterable[Any], begun: State) -> State:
+    """That of a training that begins the epoch at hand once more, or goes on within it. ``begun``:
+    that of when the epoch began."""
+    now = state_of(callbacks)
+    return begun | {kind: now[kind] for kind in _OF_NOW if kind in now}
+
+
 def adopt(callbacks: Iterable[Any], state: State) -> None:
-    """Has them remember what those of another node do, or did. One that watches something else now
-    begins anew."""
+    """Has them remember what those of another node do, or did. One that watches something else now,
+    or writes elsewhere, begins anew."""
     for kind, those in _with_state(callbacks).items():
         for callback, values in zip(those, state.get(kind, ()), strict=False):
-            if values.get("monitor") == callback.monitor:
+            if all(values.get(name) == getattr(callback, name, None) for name in _WHICH):
                 vars(callback).update(values)
 
 

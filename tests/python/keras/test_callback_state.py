@@ -51,6 +51,30 @@ def test_a_callback_that_watches_something_else_begins_anew(package):
     assert ours[0].wait == 0 and ours[0].monitor == "accuracy"
 
 
+def test_the_best_model_that_is_elsewhere_is_not_the_best_one_here(package):
+    theirs = [package.callbacks.ModelCheckpoint(name, "loss") for name in ("a.keras", "b.keras")]
+    theirs[0].best, theirs[1].best = 0.5, 0.25
+    ours = [package.callbacks.ModelCheckpoint(name, "loss") for name in ("a.keras", "c.keras")]
+    unknown = ours[1].best
+    callback_state.adopt(ours, callback_state.state_of(theirs))
+    assert [each.best for each in ours] == [0.5, unknown]
+
+
+def test_an_epoch_that_was_cut_short_leaves_the_weights_and_files_as_they_are():
+    swap, best = keras.callbacks.SwapEMAWeights(), keras.callbacks.ModelCheckpoint("a.keras")
+    early = keras.callbacks.EarlyStopping("loss")
+    theirs = [early, swap, best]
+    begun = callback_state.state_of(theirs)
+    early.wait, swap._ema_weights_in_model, best.best = 3, True, 0.5
+    ours = [
+        keras.callbacks.EarlyStopping("loss"),
+        keras.callbacks.SwapEMAWeights(),
+        keras.callbacks.ModelCheckpoint("a.keras"),
+    ]
+    callback_state.adopt(ours, callback_state.state_within(theirs, begun))
+    assert (ours[0].wait, ours[1]._ema_weights_in_model, ours[2].best) == (0, True, 0.5)
+
+
 def test_weights_of_half_the_width_keep_their_type():
     given = np.ones((2, 3), ml_dtypes.bfloat16)
     again = callback_state.decoded(callback_state.encoded([given]))[0]

@@ -329,7 +329,9 @@ class Checkpoints(Callback):
                 (described(one), np.array(tf.convert_to_tensor(one).numpy()) if is_own else None)
                 for one, is_own in zip(variables, own, strict=True)
             ],
-            callback_state.state_of(self.companions) if step == 0 else self._remembered,
+            callback_state.state_of(self.companions)
+            if step == 0
+            else callback_state.state_within(self.companions, self._remembered),
             trained,
         )
 

@@ -1,4 +1,5 @@
-"""Programs of tests/python/keras/optimizer; in a module that nodes can import."""
+"""Programs of nodes that train one model, with what Keras' optimizers and callbacks can do; in a
+module that nodes can import."""
 
 import numpy as np
 
@@ -110,3 +111,64 @@ def averaged_weights(ctx, policy, batches):
     finally:
         keras.config.set_dtype_policy("float32")
     return found, int(np.asarray(optimizer._iterations))
+
+
+class Stopped(Exception):
+    """The program ends in the middle of ``fit``."""
+
+
+def fit_and_go_on(ctx, directory, callbacks_of, epochs, stops_in):
+    """The model of a fit that ends as an epoch begins, and of one that goes on from there; or of
+    one that never ends, if no epoch is given."""
+    import keras
+    from tfos import collective
+
+    def stop(epoch, logs=None):
+        if epoch == stops_in and not has_stopped:
+            raise Stopped
+
+    has_stopped = stops_in is None
+    x, y = rows_of(ctx.rank)
+    while True:
+        model = model_of(ctx.rank)
+        optimizer = keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.9)
+        model.compile(ctx.distribute(optimizer), "mse")
+        kept = ctx.checkpoint(directory)
+        begin = keras.callbacks.LambdaCallback(on_epoch_begin=stop)
+        callbacks = [*callbacks_of(), kept, begin]
+        try:
+            model.fit(x, y, batch_size=4, epochs=epochs, verbose=0, callbacks=callbacks)
+        except Stopped:
+            kept._writer.wait(60)
+            collective.barrier("it is written")
+            has_stopped = True
+        else:
+            return model
+
+
+def swapped(ctx, directory):
+    """Callbacks see averages of the weights at the end of an epoch; also the one that saves."""
+    import keras
+
+    def callbacks_of():
+        return [keras.callbacks.SwapEMAWeights(swap_on_epoch=True)]
+
+    stopped = fit_and_go_on(ctx, f"{directory}/stopped", callbacks_of, 4, 2)
+    whole = fit_and_go_on(ctx, f"{directory}/whole", callbacks_of, 4, None)
+    return stopped.get_weights(), whole.get_weights()
+
+
+def kept_best(ctx, directory):
+    """The chief keeps the best model under a name for each epoch."""
+    import keras
+
+    def score(epoch, logs):
+        logs["score"] = [1.0, 0.5, 2.0, 0.25][epoch]
+
+    def callbacks_of():
+        path = f"{directory}/best-{{epoch}}.weights.h5"
+        options = {"save_best_only": True, "save_weights_only": True}
+        best = keras.callbacks.ModelCheckpoint(path, "score", mode="min", **options)
+        return [keras.callbacks.LambdaCallback(on_epoch_end=score), *ctx.chief_only(best)]
+
+    fit_and_go_on(ctx, f"{directory}/run", callbacks_of, 4, 2)
