@@ -30,7 +30,7 @@ from tfos.parameter_server.connection import (
     as_bytes,
     connect,
 )
-from tfos.parameter_server.rules import make_rule
+from tfos.parameter_server.rules import make_rule, on_the_server
 
 logger = logging.getLogger(__name__)
 
@@ -121,6 +121,7 @@ class ParameterServer:
                 f"copy_interval={copy_interval!r}: seconds, from 0 to {MOST_SECONDS:g}"
             )
         self._rule, self._pushed = make_rule(combiner, optimizer, worker.workers)
+        self._optimizer = optimizer
         self._variables = _variables_of(model_or_variables, self._pushed == "gradients")
         self._model = model_or_variables if _is_model(model_or_variables) else None
         self._averaged = self._averaged_now()
@@ -283,6 +284,8 @@ class ParameterServer:
                         "trains, so parameter servers can't keep them. Use Keras on TensorFlow, or "
                         "write the loop and give ctx.parameter_server NumPy arrays"
                     )
+                if server._keeper is not None:
+                    server._keeper.check_callbacks(self.companions)
                 if server._client is None:
                     server.open()
                     server._is_of_fit = True
@@ -299,11 +302,14 @@ class ParameterServer:
 
     def keras_optimizer(self) -> Any:
         """What to compile a model with whose optimizer is on the servers: it collects the gradients
-        that ``callback`` pushes."""
+        that ``callback`` pushes. A saved model has the one that the servers have, without its
+        state. The learning rate can't be changed."""
         if self._pushed != "gradients":
             raise BadInputError("there is no optimizer on the servers: compile with any of Keras'")
         if self._keeper is None:
-            self._keeper = _gradient_keeper()
+            from tfos.parameter_server.keeper import make_keeper  # It imports Keras.
+
+            self._keeper = make_keeper(on_the_server(self._optimizer))
         return self._keeper
 
     # -- what it does it with
@@ -422,38 +428,3 @@ class ParameterServer:
         for variable, room in zip(self._variables, rooms, strict=True):
             if room is not variable:
                 variable.assign(room)
-
-
-def _gradient_keeper() -> Any:
-    import keras
-
-    class GradientKeeper(keras.optimizers.Optimizer):
-        """Adds up gradients and leaves the variables alone."""
-
-        def __init__(self) -> None:
-            super().__init__(learning_rate=0.0, name="gradient_keeper")
-            self.taken = 0  # iterations
-
-        def build(self, variables: Any) -> None:
-            if self.built:
-                return
-            super().build(variables)
-            self.kept = [
-                self.add_variable_from_reference(variable, name="gradient")
-                for variable in variables
-            ]
-
-        def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-            self.assign_add(self.kept[self._get_variable_index(variable)], gradient)
-
-        def take(self) -> tuple[list[np.ndarray], int]:
-            """The gradients since the last take, added up, and how many were."""
-            # By itself, int takes no variables of Keras 3 before 3.5.
-            applied = int(_value(self.iterations))
-            count, self.taken = applied - self.taken, applied
-            taken = [np.array(_value(kept)) for kept in self.kept]
-            for kept, gradient in zip(self.kept, taken, strict=True):
-                kept.assign(np.zeros_like(gradient))
-            return taken, count
-
-    return GradientKeeper()

@@ -39,7 +39,7 @@ class Adam:
 def make_rule(combiner: str, optimizer: Any, workers: int) -> tuple[Any, str]:
     """The native rule, and what is pushed under it."""
     if optimizer is not None:
-        settings = _on_the_server(optimizer)
+        settings = on_the_server(optimizer)
         return _native.ParameterRule.make(
             settings.combiner, workers=workers, **dataclasses.asdict(settings)
         ), "gradients"
@@ -47,8 +47,8 @@ def make_rule(combiner: str, optimizer: Any, workers: int) -> tuple[Any, str]:
     return _native.ParameterRule.make(combiner, workers=workers), PUSHED[combiner]
 
 
-def _on_the_server(optimizer: Any) -> Sgd | Adam:
-    """What the servers do instead of a Keras optimizer."""
+def on_the_server(optimizer: Any) -> Sgd | Adam:
+    """What the servers do instead of a Keras optimizer. Raises BadInputError for another one."""
     if isinstance(optimizer, (Sgd, Adam)):
         return optimizer
     kinds = {"SGD": Sgd, "Adam": Adam}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -159,6 +160,62 @@ def test_gradients_of_one_execution_are_averaged(serving):
         weights.append(float(model.get_weights()[0].item()))
     # The gradient of (w - 1)^2, twice, each the mean of three batches with the same w.
     assert weights == [0.75, 0.75]
+
+
+def model_on_the_servers(serving, optimizer):
+    import keras
+
+    model = keras.Sequential([keras.layers.Input((1,)), keras.layers.Dense(1)])
+    server = server_of(serving(), model, optimizer=optimizer, sync_interval=1)
+    model.compile(server.keras_optimizer(), "mse")
+    return model, server
+
+
+@pytest.mark.parametrize(
+    "name, optimizer",
+    [
+        ("SGD", parameter_server.Sgd(0.25, momentum=0.5)),
+        ("Adam", parameter_server.Adam(0.25, beta_1=0.5)),
+    ],
+)
+def test_a_saved_model_has_the_optimizer_of_the_servers(serving, tmp_path, name, optimizer):
+    import keras
+
+    model, server = model_on_the_servers(serving, optimizer)
+    x = np.ones((4, 1), np.float32)
+    model.fit(x, x, batch_size=2, verbose=0, callbacks=[server.callback()])
+    model.save(tmp_path / "model.keras")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = keras.models.load_model(tmp_path / "model.keras")
+    assert type(again.optimizer) is getattr(keras.optimizers, name)
+    config = again.optimizer.get_config()
+    assert config["learning_rate"] == 0.25
+    assert config["beta_1" if name == "Adam" else "momentum"] == 0.5
+    assert int(again.optimizer.iterations) == 0
+    again.fit(x, x, verbose=0)
+    assert "tfos" not in (tmp_path / "model.keras").read_bytes().decode("latin-1")
+
+
+def test_what_would_change_the_rate_of_the_servers_is_refused(serving):
+    import keras
+
+    class Own(keras.callbacks.LearningRateScheduler):
+        """A program's own."""
+
+    model, server = model_on_the_servers(serving, parameter_server.Sgd(0.3))
+    x = np.ones((4, 1), np.float32)
+    for callback in (
+        keras.callbacks.ReduceLROnPlateau("loss"),
+        Own(lambda epoch, rate: rate / 2),
+    ):
+        with pytest.raises(BadInputError, match=f"{type(callback).__name__}: an optimizer on"):
+            model.fit(x, x, verbose=0, callbacks=[callback, server.callback()])
+    with pytest.raises(BadInputError, match="keeps the learning rate"):
+        model.optimizer.learning_rate = 0.1
+    # What it is already is no change.
+    model.optimizer.learning_rate = float(model.optimizer.learning_rate)
+    assert float(model.optimizer.learning_rate) == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize("overlap", [False, True])
