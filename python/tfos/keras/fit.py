@@ -78,7 +78,7 @@ def _with_ours(model: Any, callbacks: Any, list_kind: Any) -> Any:
     ours = (_Begin, _End, BetweenEpochs, Joining)
     theirs = [each for each in kept if not isinstance(each, ours)]
     before, after = joining(model, theirs)
-    kept[:] = [*before, _End(model), *theirs, _Begin(model, theirs), *after]
+    kept[:] = [*before, _End(model, bool(after)), *theirs, _Begin(model, theirs), *after]
     return callbacks if isinstance(callbacks, list_kind) else kept
 
 
@@ -124,8 +124,10 @@ class _End(Callback):
 
     leads = True
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, lets_in: bool) -> None:
+        """``lets_in``: whether other nodes may come in after steps of this ``fit``."""
         self.model = model
+        self._lets_in = lets_in
         self._ended = True
 
     def on_train_begin(self, logs: Any = None) -> None:
@@ -146,7 +148,8 @@ class _End(Callback):
             return
         self._ended = True
         model, optimizer = self.model, self.model.optimizer
-        collective.group().set_in_steps(False)
+        if self._lets_in:  # Or else they may in the loop that this is a step of.
+            collective.group().set_in_steps(False)
         trained = model.trainable_variables
         own = {id(variable) for variable in accumulated_in(optimizer)}
         shared = [each for each in optimizer.variables if id(each) not in own]

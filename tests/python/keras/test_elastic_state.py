@@ -209,6 +209,50 @@ def test_a_node_that_comes_again_has_the_state_of_the_others(
         assert present.count(3) < 50
 
 
+def fit_in_rounds(ctx):
+    """Each step of the loop is a ``fit``. Ends when all have been in one again after a loss, or
+    after so many. The worker's first process dies after the first one."""
+    import tensorflow as tf
+
+    from tfos import collective
+
+    life = begin_life(ctx)
+    model = keras.Sequential([keras.Input([2]), keras.layers.Dense(1)])
+    optimizer = ctx.distribute(keras.optimizers.SGD(0.1))
+    model.compile(optimizer, "mse")
+    x, y = np.full((8, 2), 1.0 + ctx.rank, np.float32), np.ones((8, 1), np.float32)
+    say_it_joins(ctx)
+    with tfos.elastic.State(model=model, optimizer=optimizer, present=[]) as state:
+        begun_at = len(state.present)
+        while len(state.present) < 100 and not has_all_again(state.present, ctx.size):
+            if state.present:
+                wait_for_those_who_join(ctx)
+            model.fit(x, y, batch_size=4, verbose=0)
+            present = collective.all_reduce(tf.constant(2**ctx.rank), "sum")
+            state.present = [*state.present, int(present)]
+            state.commit()
+            if ctx.rank == 1 and life == 0:
+                kill_after(0)
+    return begun_at, state.present, model.get_weights()
+
+
+@pytest.mark.failure("node killed", "training")
+@pytest.mark.long
+def test_a_node_comes_in_at_a_commit_after_a_fit(spark_on, leftovers, tmp_path):
+    with tfos.run(
+        spark_on(TWO_EXECUTORS),
+        fit_in_rounds,
+        nodes=(1, 2),
+        args={"dir": str(tmp_path)},
+        input_mode="tensorflow",
+    ) as cluster:
+        chief, worker = cluster.wait(timeout=280)
+    assert chief[0] == 0 and worker[0] >= 2, "it has come in later"
+    assert chief[1] == worker[1] and chief[1][-1] == 3
+    for ours, theirs in zip(chief[2], worker[2], strict=True):
+        assert np.array_equal(ours, theirs)
+
+
 @pytest.mark.long
 def test_an_error_of_the_program_is_not_tried_again(spark_on, leftovers, tmp_path):
     with pytest.raises(NodeFailedError, match="ValueError: a mistake of the program"):
