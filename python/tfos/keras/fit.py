@@ -91,6 +91,7 @@ class _Begin(Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         model, optimizer = self.model, self.model.optimizer
+        _warn_of_layers(model)
         if not all(layer.built for layer in model._flatten_layers()):
             optimizer._together.share_at_first_step()
             return
@@ -116,6 +117,23 @@ class _Begin(Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         # This node may have fewer batches than the others had trained on.
         skip_no_more(self.model)
+
+
+def _warn_of_layers(model: Any) -> None:
+    """Says which layers do not do what they were told: Keras asks ``tf.distribute`` for the
+    others."""
+    names = [
+        layer.name
+        for layer in model._flatten_layers()
+        if getattr(layer, "synchronized", False) and layer.trainable
+    ]
+    if names:
+        warnings.warn(
+            f"synchronized=True of {', '.join(names)} does nothing with ctx.distribute: each node "
+            "normalizes by its own batches. ctx.average_metrics(batch_norm=True) averages the "
+            "statistics at the end of each epoch",
+            stacklevel=2,
+        )
 
 
 class _End(Callback):

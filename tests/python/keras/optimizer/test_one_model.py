@@ -63,3 +63,10 @@ def test_averaged_weights_are_the_same_with_accumulated_gradients(nodes, policy,
     assert_same(chief, worker)
     # A first step that overflows is none.
     assert steps == same_steps == (12 if policy == "float32" else 11)
+
+
+@pytest.mark.parametrize("kind", ["keras 3", "legacy"])
+def test_layers_that_do_not_look_at_other_nodes_are_named_once(nodes, kind):
+    for told in nodes.run(programs.synchronized, kind):
+        (warning,) = told
+        assert warning.startswith("synchronized=True of n1 does nothing with ctx.distribute")

@@ -1,6 +1,8 @@
 """Programs of nodes that train one model, with what Keras' optimizers and callbacks can do; in a
 module that nodes can import."""
 
+import warnings
+
 import numpy as np
 
 
@@ -111,6 +113,25 @@ def averaged_weights(ctx, policy, batches):
     finally:
         keras.config.set_dtype_policy("float32")
     return found, int(np.asarray(optimizer._iterations))
+
+
+def synchronized(ctx, kind):
+    """The warnings of two fits, as a program gets them by default."""
+    import keras
+    import tf_keras
+
+    package = tf_keras if kind == "legacy" else keras
+    layers = package.layers
+    norms = [layers.BatchNormalization(synchronized=both, name=f"n{both}") for both in (0, 1)]
+    inner = package.Sequential([layers.Input((3,)), *norms])
+    model = package.Sequential([layers.Input((3,)), inner, layers.Dense(1)])
+    model.compile(ctx.distribute(package.optimizers.SGD(0.1)), "mse")
+    x, y = rows_of(ctx.rank)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            model.fit(x, y, verbose=0)
+    return [str(each.message) for each in caught if "ctx.distribute" in str(each.message)]
 
 
 class Stopped(Exception):
