@@ -96,6 +96,12 @@ def test_operations_run_each_time_that_a_function_does(nodes):
             }
 
 
+def test_means_are_over_those_whose_programs_go_on(nodes):
+    """Sums, too; the size is of the group, as it was connected."""
+    total, count, mean, size = nodes.run(programs.after_the_worker)[0]
+    assert (total, count, mean, size) == (3, 1, 3, 2)
+
+
 def test_the_first_shape_that_differs_is_named(nodes):
     for error in nodes.failures_of(programs.different_lists):
         assert "float32 (2,3) (4,)" in error and "float32 (2,3) (5,)" in error

@@ -213,7 +213,7 @@ def test_what_would_change_the_rate_of_the_servers_is_refused(serving):
             model.fit(x, x, verbose=0, callbacks=[callback, server.callback()])
     with pytest.raises(BadInputError, match="keeps the learning rate"):
         model.optimizer.learning_rate = 0.1
-    # What it is already is no change.
+    # Callbacks that set it to what it is change nothing.
     model.optimizer.learning_rate = float(model.optimizer.learning_rate)
     assert float(model.optimizer.learning_rate) == pytest.approx(0.3)
 

@@ -245,6 +245,20 @@ def in_graphs(ctx):
     return found
 
 
+def after_the_worker(ctx):
+    """What the chief computes when the worker's program has ended."""
+    import tensorflow as tf
+
+    from tfos import collective
+
+    collective.barrier("both are there")
+    if ctx.node_id == 1:
+        return None
+    total, count = collective.all_reduce([tf.constant(3.0), tf.constant(1.0)], "sum")
+    mean = collective.all_reduce(tf.constant(3.0))
+    return float(total), float(count), float(mean), collective.size()
+
+
 def different_lists(ctx):
     import tensorflow as tf
 
