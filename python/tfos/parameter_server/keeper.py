@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-import keras
 import numpy as np
 
+import keras
 from tfos.errors import BadInputError
 from tfos.keras.callback import tell_companions
 from tfos.keras.variables import whole_value

@@ -33,9 +33,7 @@ def test_a_model_that_has_trained_by_itself_trains_with_the_others(nodes):
     alone = programs.model_of(0)
     alone.compile(keras.optimizers.SGD(0.1, momentum=0.9), "mse")
     alone.optimizer.build(alone.trainable_variables)
-    for variable, value in zip(
-        [*alone.weights, *alone.optimizer.variables], begun, strict=True
-    ):
+    for variable, value in zip([*alone.weights, *alone.optimizer.variables], begun, strict=True):
         variable.assign(value)
     (x, y), (other_x, other_y) = programs.rows_of(0), programs.rows_of(1)
     for _ in range(2):

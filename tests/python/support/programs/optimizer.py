@@ -23,8 +23,9 @@ def model_of(seed, *layers):
 
 def scaled_on_each_node(ctx, kind):
     """Loss scaling around an optimizer of ctx.distribute, by Keras or by the program."""
-    import keras
     import tf_keras
+
+    import keras
 
     package = tf_keras if kind == "legacy" else keras
     optimizer = ctx.distribute(package.optimizers.SGD(0.01))
@@ -117,8 +118,9 @@ def averaged_weights(ctx, policy, batches):
 
 def synchronized(ctx, kind):
     """The warnings of two fits, as a program gets them by default."""
-    import keras
     import tf_keras
+
+    import keras
 
     package = tf_keras if kind == "legacy" else keras
     layers = package.layers
