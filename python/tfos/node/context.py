@@ -397,8 +397,8 @@ class NodeContext:
 
     def average_metrics(self, batch_norm: bool = False) -> Any:
         """A callback of Keras 3 or legacy Keras that averages metrics over all training nodes. At
-        the end of an epoch they become their means over the rows of all nodes, for the callbacks
-        behind it and for the history. With ``batch_norm`` the moving statistics of
+        the end of an epoch they become those of the rows of all nodes, for the callbacks behind it
+        and for the history. With ``batch_norm`` the moving statistics of
         BatchNormalization are averaged too; nodes count alike there."""
         from tfos.keras.metrics import AverageMetrics
 

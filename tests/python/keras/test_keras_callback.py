@@ -1,70 +1,48 @@
-"""Metrics over nodes: what the callback makes of those of each, without a cluster."""
+"""Metrics over nodes, compared with those of one machine that has the rows of both."""
 
 from __future__ import annotations
-
-import importlib
 
 import numpy as np
 import pytest
 
-from tfos import collective
-from tfos.keras.metrics import AverageMetrics
+from support.programs import metrics as programs
+from support.two_nodes import TwoNodes
 
 
-def logs_of(keras, rows, validation, callbacks):
-    """The logs of an epoch in which the model does not change."""
-    keras.utils.set_random_seed(1)
-    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
-    model.compile(keras.optimizers.SGD(0.0), "mse", metrics=["mae"], weighted_metrics=["mape"])
-    x, y, weights = rows
-    history = model.fit(
-        x,
-        y,
-        sample_weight=weights,
-        batch_size=4,
-        epochs=1,
-        verbose=0,
-        shuffle=False,
-        callbacks=callbacks,
-        validation_data=validation,
-    )
-    return {name: values[0] for name, values in history.history.items()}
+@pytest.fixture(scope="module")
+def nodes():
+    with TwoNodes() as both:
+        yield both
 
 
-def data(rows, seed):
-    random = np.random.default_rng(seed)
-    return (
-        random.random((rows, 3), np.float32),
-        random.random((rows, 1), np.float32) + 1,
-        random.random(rows, np.float32),
-    )
+def assert_as_one_machine(nodes, *arguments):
+    chief, worker = nodes.run(programs.logs_of, *arguments)
+    expected = programs.logs_of(None, *arguments)
+    assert chief == worker and set(chief) == set(expected)
+    assert "val_loss" in chief
+    for name, values in expected.items():
+        np.testing.assert_allclose(chief[name], values, rtol=1e-5, err_msg=name)
 
 
+@pytest.mark.parametrize("outputs", [("a",), ("a", "b")], ids=["one output", "several"])
 @pytest.mark.parametrize("package", ["keras", "tf_keras"])
-@pytest.mark.parametrize("validates", [False, True])
-def test_nodes_weigh_by_their_rows(monkeypatch, validates, package):
-    keras = importlib.import_module(package)
-    nodes, validation = [data(5, 1), data(22, 2)], [data(9, 3), data(2, 4)]
-    said = []
+def test_metrics_are_those_of_one_machine(nodes, package, outputs):
+    assert_as_one_machine(nodes, package, "on all", outputs)
 
-    def all_reduce(tensor, op, *, name):
-        """The sum over both nodes, once the second one has come."""
-        assert op == "sum"
-        said.append(np.asarray(tensor))
-        return sum(said)
 
-    monkeypatch.setattr(collective, "all_reduce", all_reduce)
-    for rows, held_back in zip(nodes, validation, strict=True):
-        found = logs_of(
-            keras, rows, held_back if validates else None, [AverageMetrics(batch_norm=False)]
-        )
-    together = [np.concatenate(parts) for parts in zip(*nodes, strict=True)]
-    all_held_back = tuple(np.concatenate(parts) for parts in zip(*validation, strict=True))
-    expected = logs_of(keras, together, all_held_back if validates else None, [])
-    assert set(found) == {
-        prefix + name
-        for name in ("loss", "mae", "mape")
-        for prefix in (("", "val_") if validates else ("",))
-    }
-    assert found == pytest.approx(expected, rel=1e-5)
-    assert len(said) == 2
+def test_a_node_without_rows_to_validate_with_gets_the_metrics_of_the_others(nodes):
+    assert_as_one_machine(nodes, "keras", "on one", ("a",))
+
+
+def test_what_a_step_returns_by_itself_is_averaged(nodes):
+    chief, worker = nodes.run(programs.own_steps, "d_loss")
+    assert chief == worker == {"d_loss": [2.5, 2.5]}  # of 1 and 4
+    # Keras takes this one for its own metric, which has counted nothing.
+    assert nodes.run(programs.own_steps, "loss") == [programs.own_steps(None, "loss")] * 2
+
+
+def test_variables_that_are_no_sums_are_averaged_by_rows(nodes):
+    chief, worker = nodes.run(programs.own_metrics)
+    assert chief["largest"] == worker["largest"] == [20.0]  # of 8 in one row, and 24 in three
+    assert chief["rank"] == worker["rank"] == [0.75]
+    assert (chief["largest left"], worker["largest left"]) == (8.0, 24.0)
