@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -221,14 +222,8 @@ def _weigh_batches(model: Any) -> None:
         loss = plain(*arguments, **options)
         given = signature.bind(*arguments, **options).arguments
         if given.get("training", True) and is_distributed(model.optimizer):
-            sample_weight = _dividing_weights(model.loss, given.get("sample_weight"))
-            if sample_weight is not None:
-                weight = tf.cast(tf.reduce_sum(sample_weight), tf.float64)
-            else:
-                weight = _rows_of_batch(
-                    model.loss, [given.get(name) for name in ("x", "y_pred", "y")]
-                )
-            model.optimizer._together.weigh(weight, may_be_zero=sample_weight is not None)
+            weight, may_be_zero = _divisor_of(model.loss, given)
+            model.optimizer._together.weigh(weight, may_be_zero=may_be_zero)
         return loss
 
     compute_loss.is_of_tfos = True  # type: ignore[attr-defined]
@@ -243,21 +238,53 @@ def _reductions(losses: Any) -> set[str | None]:
     }
 
 
-def _dividing_weights(losses: Any, sample_weight: Any) -> tf.Tensor | None:
-    """The sample weights by whose sum Keras divides the loss of a batch, if it does."""
+def _divisor_of(losses: Any, batch: Mapping[str, Any]) -> tuple[tf.Tensor | None, bool]:
+    """What Keras divides the loss of a batch by, or something in proportion to it, and whether that
+    may be 0; None if it divides by nothing."""
     import keras
 
-    given = [weight for weight in keras.tree.flatten(sample_weight) if weight is not None]
-    if _reductions(losses) == {"mean_with_sample_weight"} and len(given) == 1:
-        return given[0]
-    return None
+    def given(*names: str) -> list[Any]:
+        tensors = keras.tree.flatten([batch.get(name) for name in names])
+        return [tensor for tensor in tensors if tensor is not None]
+
+    reductions, weights = _reductions(losses), given("sample_weight")
+    rows = given("x", "y_pred", "y")
+    counted = _counted(losses, given("y"), given("y_pred"))
+    if reductions == {"mean_with_sample_weight"} and len(weights) == 1:
+        # Before the sum, for which small integers are too small.
+        weight = tf.cast(weights[0], tf.float64)
+        return tf.reduce_sum(weight if counted is None else _product(weight, counted)), True
+    if not rows or reductions & {"sum", "none", None}:
+        return None, False
+    if counted is not None:
+        return tf.reduce_sum(counted), True
+    return tf.cast(tf.shape(rows[0])[0], tf.float64), False
 
 
-def _rows_of_batch(losses: Any, batch: list[Any]) -> tf.Tensor | None:
-    """How many rows Keras divides the loss of a batch by; None if it divides by nothing."""
+def _counted(losses: Any, labels: list[Any], outputs: list[Any]) -> tf.Tensor | None:
+    """1 for each element that is part of the loss, and 0 for others; None if all are, or if there
+    are several losses, which may leave out different ones."""
     import keras
 
-    tensors = [tensor for tensor in keras.tree.flatten(batch) if tensor is not None]
-    if not tensors or _reductions(losses) & {"sum", "none", None}:
+    kinds = keras.tree.flatten(losses)
+    if len(kinds) != 1 or kinds[0] is None or len(outputs) != 1 or len(labels) != 1:
         return None
-    return tf.cast(tf.shape(tensors[0])[0], tf.float64)
+    masks = []
+    if (mask := getattr(outputs[0], "_keras_mask", None)) is not None:
+        masks.append(tf.cast(mask, tf.float64))
+    if (ignored := getattr(kinds[0], "ignore_class", None)) is not None:
+        # A class such as -1 is none of the labels' type, perhaps.
+        is_counted = tf.not_equal(tf.cast(labels[0], tf.float64), float(ignored))
+        masks.append(tf.cast(is_counted, tf.float64))
+    if not masks:
+        return None
+    return masks[0] if len(masks) == 1 else _product(*masks)
+
+
+def _product(one: tf.Tensor, another: tf.Tensor) -> tf.Tensor:
+    """Of what has a value for each row or element; one of them may have an axis more."""
+    if one.shape.rank + 1 == another.shape.rank:
+        one = one[..., None]
+    elif another.shape.rank + 1 == one.shape.rank:
+        another = another[..., None]
+    return one * another

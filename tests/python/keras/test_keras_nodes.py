@@ -86,6 +86,13 @@ def test_a_batch_without_weight_is_a_step_that_changes_nothing(nodes):
     assert_close(chief, model.get_weights())
 
 
+@pytest.mark.parametrize("kind", programs.MASKED)
+def test_elements_that_keras_leaves_out_weigh_nothing(nodes, kind):
+    chief, worker = nodes.run(programs.masked, kind)
+    assert_same(chief, worker)
+    assert_close(chief, programs.masked(None, kind))
+
+
 def test_operations_run_each_time_that_a_function_does(nodes):
     for found in nodes.run(programs.in_graphs):
         for step, (first, rows) in enumerate(found):

@@ -117,6 +117,54 @@ def uneven(ctx, kind):
     }
 
 
+#: What leaves elements out of the loss, and the reduction of it.
+MASKED = {
+    "mask": ("sum_over_batch_size", None),
+    "mask and weights": ("mean_with_sample_weight", "float32"),
+    "ignored class": ("sum_over_batch_size", None),
+    "uint8": ("mean_with_sample_weight", "uint8"),
+    "bool": ("mean_with_sample_weight", "bool"),
+}
+
+
+def masked(ctx, kind):
+    """A step in which other parts of the nodes' rows count; on one machine without a context.
+    Returns the weights that it ends with."""
+    import tensorflow as tf
+
+    import keras
+
+    reduction, dtype = MASKED[kind]
+    keras.utils.set_random_seed(1)
+    words = keras.layers.Input((4,), dtype="int32")
+    embedded = keras.layers.Embedding(10, 3, mask_zero=kind.startswith("mask"))(words)
+    model = keras.Model(words, keras.layers.Dense(5)(embedded))
+    loss = keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True,
+        ignore_class=-1 if kind == "ignored class" else None,
+        reduction=reduction,
+    )
+    optimizer = keras.optimizers.SGD(0.5)
+    model.compile(ctx.distribute(optimizer) if ctx else optimizer, loss)
+    # 300 rows of each node, of which one has hardly any that count.
+    random = np.random.default_rng(3)
+    x, y = random.integers(1, 10, (600, 4)), random.integers(0, 5, (600, 4))
+    y[300:] = 2
+    columns = [x, y]
+    if kind.startswith("mask"):
+        x[300:, 1:] = 0
+    elif kind == "ignored class":
+        y[300:, 1:] = -1
+    if dtype is not None:
+        counts = np.ones((600, 1), dtype)
+        counts[3:290] = 0  # The worker's sum is more than a byte holds.
+        columns.append(counts)
+    part = slice(None) if ctx is None else slice(300 * ctx.node_id, 300 * (ctx.node_id + 1))
+    rows = tf.data.Dataset.from_tensor_slices(tuple(column[part] for column in columns))
+    model.fit(rows.batch(600), verbose=0)
+    return model.get_weights()
+
+
 def scores_of_classes(ctx):
     """A metric of a number for each class, of as many rows on each node."""
     import keras
