@@ -97,6 +97,14 @@ class Together:
         first step begins by sharing, if that was not done before."""
         weight, may_be_zero = self._weight, self._may_be_weightless
         self.weigh(None)
+        if not alike and not _is_in_reach(weight):
+            warnings.warn(
+                "compute_loss was called in a tf.function or loop within the one that applies the "
+                "gradients: this node's batches weigh as much as those of the others, whatever "
+                "their rows",
+                stacklevel=2,
+            )
+            weight = None
         if alike or weight is None:
             weight, may_be_zero = 1.0, False
         if may_be_zero:
@@ -198,6 +206,16 @@ class Together:
             if ready:
                 self.share(variables, at_first_step=True)
         return ready
+
+
+def _is_in_reach(value: Any) -> bool:
+    """Whether the graph that is being made can have ``value``: of a graph of its own, or eager."""
+    if not tf.is_symbolic_tensor(value):
+        return True
+    graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+    while graph is not None and graph is not value.graph:
+        graph = getattr(graph, "outer_graph", None)
+    return graph is not None
 
 
 def _kept(gradient: Any, counts: tf.Tensor) -> Any:

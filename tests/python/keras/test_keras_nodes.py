@@ -93,6 +93,13 @@ def test_elements_that_keras_leaves_out_weigh_nothing(nodes, kind):
     assert_close(chief, programs.masked(None, kind))
 
 
+@pytest.mark.parametrize("kind", ["function", "loop"])
+def test_a_loss_in_a_graph_of_its_own_weighs_as_much_as_others(nodes, kind):
+    for weights, warned in nodes.run(programs.nested, kind):
+        assert weights == [[-0.5]]  # from 1, by half the mean of 2 and 4
+        assert "weigh as much as those of the others" in warned[0]
+
+
 def test_operations_run_each_time_that_a_function_does(nodes):
     for found in nodes.run(programs.in_graphs):
         for step, (first, rows) in enumerate(found):

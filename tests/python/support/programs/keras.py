@@ -165,6 +165,53 @@ def masked(ctx, kind):
     return model.get_weights()
 
 
+def nested(ctx, kind):
+    """Steps whose loss is computed in a function within that of the step, or in a loop."""
+    import warnings
+
+    import tensorflow as tf
+
+    import keras
+
+    class Nested(keras.Sequential):
+        def gradients(self, x, y):
+            with tf.GradientTape() as tape:
+                loss = self.compute_loss(x=x, y=y, y_pred=self(x, training=True))
+            return tape.gradient(loss, self.trainable_variables)
+
+        def train_step(self, data):
+            x, y = data
+            if kind == "function":
+                gradients = tf.function(self.gradients)(x, y)
+            else:
+                (kernel,), _ = tf.while_loop(
+                    lambda sums, place: place < 2,
+                    lambda sums, place: (
+                        [
+                            sums[0]
+                            + self.gradients(x[place : place + 1], y[place : place + 1])[0] / 2
+                        ],
+                        place + 1,
+                    ),
+                    ([tf.zeros((1, 1))], 0),
+                )
+                gradients = [kernel]
+            self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+            return {"loss": tf.constant(0.0)}
+
+    rank = ctx.node_id
+    dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")
+    model = Nested([keras.layers.Input((1,)), dense])
+    model.compile(ctx.distribute(keras.optimizers.SGD(0.5)), "mse")
+    # Gradients of 2 and 4, of batches of different sizes.
+    x = np.ones((2 + 2 * rank, 1), np.float32)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        model.fit(x, -rank * x, batch_size=4, verbose=0)
+    texts = [str(each.message) for each in warned if "compute_loss" in str(each.message)]
+    return model.get_weights()[0].tolist(), texts
+
+
 def scores_of_classes(ctx):
     """A metric of a number for each class, of as many rows on each node."""
     import keras
