@@ -16,7 +16,6 @@ Errors: ``tf.errors.UnavailableError`` with the name of the node that is gone or
 done with the other nodes any more then.
 A node whose program ends before those of the others has left: they go on without it, and their
 means are over those who have not left.
-Gradients don't go through these operations: ``tape.gradient`` of what they return is an error.
 
 All but ``barrier`` can be differentiated. The gradient of a node's tensor is that of the sum of all
 nodes' losses, so every node must ask its tape for the same gradients, in the same order.

@@ -93,6 +93,7 @@ class _Begin(Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         model, optimizer = self.model, self.model.optimizer
         _warn_of_layers(model)
+        optimizer._together.is_eager = model.run_eagerly or tf.config.functions_run_eagerly()
         if not all(layer.built for layer in model._flatten_layers()):
             optimizer._together.share_at_first_step()
             return

@@ -37,6 +37,9 @@ class Together:
         self._without_rows: Any = None
         self._weight: Any = None
         self._may_be_weightless = False
+        #: Steps run without a graph, so nothing says which gradients are IndexedSlices to a node
+        #: that had no batch yet: all are reduced as tensors.
+        self.is_eager = False
         #: What nodes agree on in each step; None as long as nobody wants that.
         self.request: Request | None = None
         #: Asked at the end of an epoch: whether this node had no batch, and none will come.
@@ -111,6 +114,11 @@ class Together:
             gradients = [_kept(gradient, weight > 0) for gradient in gradients]
         # Before the specs are made: to the others, a step without rows must look the same.
         gradients = collective.dense_if_elastic(list(gradients))
+        if self.is_eager:
+            gradients = [
+                tf.convert_to_tensor(each) if isinstance(each, tf.IndexedSlices) else each
+                for each in gradients
+            ]
         weight = tf.maximum(tf.cast(weight, tf.float64), _LEAST_WEIGHT)
         like = [_spec_of(gradient) for gradient in gradients if gradient is not None]
         if like != self._like:

@@ -48,6 +48,12 @@ def test_a_node_whose_rows_end_goes_along_with_the_others(nodes, kind):
     assert_close(chief["weights"], train_alone(kind, programs.EPOCHS), **loose)
 
 
+def test_a_node_without_rows_goes_along_with_others_that_run_eagerly(nodes):
+    chief, worker = nodes.run(programs.without_graphs)
+    assert_same(chief, worker)
+    assert_close(chief, programs.without_graphs(None))
+
+
 @pytest.mark.parametrize("kind", ["keras 3", "legacy"])
 def test_statistics_of_batches_are_averaged(nodes, kind):
     chief, worker = nodes.run(programs.batch_norm, kind)

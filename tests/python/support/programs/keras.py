@@ -212,6 +212,18 @@ def nested(ctx, kind):
     return model.get_weights()[0].tolist(), texts
 
 
+def without_graphs(ctx):
+    """The worker has no rows, so it sees no gradients; on one machine without a context."""
+    import keras
+
+    model = model_of("embedding", seed=0)
+    optimizer = keras.optimizers.SGD(0.05)
+    model.compile(ctx.distribute(optimizer) if ctx else optimizer, "mse", run_eagerly=True)
+    batches = dataset_of(steps_of("embedding", batches=(2, 0)), ctx.node_id if ctx else 0)
+    model.fit(batches, epochs=EPOCHS, verbose=0)
+    return model.get_weights()
+
+
 def scores_of_classes(ctx):
     """A metric of a number for each class, of as many rows on each node."""
     import keras
