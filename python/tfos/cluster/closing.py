@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -62,6 +63,7 @@ class Closing:
         self._show_end = show_end
         self._forget = forget
         self._failure_of_driver: dict[str, Any] | None = None
+        self._process = os.getpid()
         self.has_begun = False
         self.ended = threading.Event()
         self.wants_results = False
@@ -116,6 +118,8 @@ class Closing:
 
     def _at_exit(self) -> None:
         """The driver program ends without having shut the cluster down."""
+        if os.getpid() != self._process:
+            return  # A child that it has forked, which has its exit handlers and its pipes.
         self._ending.stop("the driver program has ended")
         self._close(cancel=False)  # Spark's own end takes the jobs along
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -174,3 +175,18 @@ def test_a_program_that_ends_without_a_shutdown_leaves_the_jobs_to_spark(monkeyp
         ("ending.stop", "the driver program has ended"),
         *(step for step in CLOSED if step[0] not in kept),
     ]
+
+
+def test_a_forked_child_that_ends_leaves_the_cluster_alone(tmp_path):
+    parts = Parts()
+    parts.closing.follow_exit()
+    try:
+        child = os.fork()
+        if child == 0:
+            atexit._run_exitfuncs()
+            (tmp_path / "done").write_text(str(parts.done))
+            os._exit(0)
+        os.waitpid(child, 0)
+    finally:
+        atexit.unregister(parts.closing._at_exit)
+    assert (tmp_path / "done").read_text() == "[]"
