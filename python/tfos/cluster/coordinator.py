@@ -110,6 +110,8 @@ class Coordinator:
         self._stopped = ""  # what is raised from then on
         #: Is called in the reader thread, when metrics have come.
         self.on_metrics: Callable[[], None] = lambda: None
+        #: Is called in a thread of its own, before a coordinator ends that nobody has closed.
+        self.before_end: Callable[[], None] = lambda: None
         self._may_lose_nodes = any(
             start.get(name, 0) > 0 for name in ("max_lost_nodes", "min_nodes", "returning_nodes")
         )
@@ -407,9 +409,15 @@ class Coordinator:
     def _end_later(self) -> None:
         """A failed cluster whose driver does not shut it down leaves no process behind. Not at
         once: tasks that lost their node still ask why."""
-        timer = threading.Timer(_FAILED_LINGER_SECONDS, self.send, ["exit"])
+        timer = threading.Timer(_FAILED_LINGER_SECONDS, self._end)
         timer.daemon = True
         timer.start()
+
+    def _end(self) -> None:
+        try:
+            self.before_end()
+        finally:
+            self.send("exit")
 
     def _apply(self, event: dict[str, Any]) -> None:
         match event["type"]:

@@ -11,9 +11,13 @@ from types import SimpleNamespace
 import pytest
 
 from support.page.simulated_cluster import SimulatedCluster
+from support.waiting import wait_for
 from tfos.base import child, executable
+from tfos.base.page import PageLink
+from tfos.cluster import coordinator as coordinator_module
 from tfos.cluster import launch
 from tfos.cluster.coordinator import Coordinator
+from tfos.cluster.view.report import Report
 from tfos.errors import ClusterStoppedError, NodeFailedError, TfosError
 
 BOUND_SECONDS = 60
@@ -259,3 +263,19 @@ def test_an_agent_that_ends_at_once_is_told_with_what_to_do(monkeypatch, tmp_pat
 def test_an_agent_that_ends_as_its_task_leaves_it_is_left_to_the_coordinator(monkeypatch, tmp_path):
     says(monkeypatch, tmp_path, 'echo \'{"type":"formed"}\'')
     assert launch_node(monkeypatch) is None
+
+
+def test_a_failed_cluster_that_nobody_closes_is_kept_before_it_ends(monkeypatch, tmp_path):
+    monkeypatch.setattr(coordinator_module, "_FAILED_LINGER_SECONDS", 0.0)
+    with SimulatedCluster(1) as cluster:
+        link = PageLink.of(cluster.coordinator.address, cluster.coordinator.port, cluster.read_key)
+        report = Report(link)
+        cluster.coordinator.before_end = report.keep
+        cluster.run(0)
+        cluster.fail(0, "ValueError: too cold", "the traceback")
+        wait_for(lambda: cluster.coordinator.failure, "the failure")
+        cluster.lose(0)
+        assert cluster.coordinator.wait_quietly(lambda: False, BOUND_SECONDS), "it has ended"
+        report.keep()
+        report.write(tmp_path / "run.html")
+    assert "too cold" in (tmp_path / "run.html").read_text()
