@@ -3,6 +3,15 @@
 # or `executor`, and with environment variables of Spark's; anything else is a command of its own.
 set -eu
 
+# A platform may run the image under a number of its own, as OpenShift does. Hadoop's client and Python
+# need a name for it, and a home.
+if ! getent passwd "$(id -u)" >/dev/null; then
+  export HOME=/home/spark
+  if [ -w /etc/passwd ]; then
+    echo "uid-$(id -u):x:$(id -u):$(id -g):Spark:$HOME:/bin/sh" >>/etc/passwd
+  fi
+fi
+
 java=${JAVA_HOME:+$JAVA_HOME/bin/}java
 role=${1:-}
 

@@ -320,7 +320,13 @@ def _archive(
 
 def _cache(environ: Mapping[str, str]) -> Path:
     """Where packed environments are kept on this host."""
-    cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    try:
+        cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError as error:
+        raise BadInputError(
+            f"the user {os.getuid()} has no home directory to keep packed environments in: set "
+            "XDG_CACHE_HOME or HOME to a directory that it may write to"
+        ) from error
     return cache / "tfos" / "environments"
 
 

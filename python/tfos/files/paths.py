@@ -20,7 +20,13 @@ _HOME_SCHEMES = frozenset({"hdfs", "viewfs", "webhdfs", "swebhdfs"})
 
 def current_user() -> str:
     """The user that Hadoop acts as in this process: in Spark's executors the application's."""
-    return os.environ.get("HADOOP_USER_NAME") or os.environ.get("SPARK_USER") or getpass.getuser()
+    given = os.environ.get("HADOOP_USER_NAME") or os.environ.get("SPARK_USER")
+    if given:
+        return given
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # The platform has chosen a number that has no name here.
+        return str(os.getuid())
 
 
 def default_fs(spark_context: Any) -> str:

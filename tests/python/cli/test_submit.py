@@ -449,3 +449,10 @@ def test_two_first_uploads_at_once_are_one(tmp_path, monkeypatch):
     monkeypatch.setattr(access, "rename", rename)
     assert python_archive.upload(archive, str(shared), lambda _: None) == str(shared / archive.name)
     assert [path.name for path in shared.iterdir()] == [archive.name]
+
+
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch):
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: 1000650000)
+    with pytest.raises(BadInputError, match="1000650000 has no home .* set XDG_CACHE_HOME"):
+        submit._cache({})

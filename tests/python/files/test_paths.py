@@ -93,3 +93,10 @@ def test_a_session_has_the_home_of_its_own_user(monkeypatch):
 )
 def test_default_fs_has_no_trailing_slash(configured, expected):
     assert paths.default_fs(FakeSparkContext(hadoop_conf={"fs.defaultFS": configured})) == expected
+
+
+def test_a_user_without_a_name_is_its_number(monkeypatch):
+    for variable in ("HADOOP_USER_NAME", "SPARK_USER", "LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(paths.os, "getuid", lambda: 1000650000)
+    assert paths.current_user() == "1000650000"

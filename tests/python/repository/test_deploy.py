@@ -198,6 +198,32 @@ def test_an_executor_pod_is_what_spark_says_in_variables(in_image):
     ]
 
 
+@pytest.mark.parametrize("has_name", [True, False])
+def test_a_user_without_a_name_gets_one_and_a_home(tmp_path, has_name):
+    """OpenShift runs images as numbers of its own."""
+    users = tmp_path / "passwd"
+    users.write_text("root:x:0:0:root:/root:/bin/bash\n")
+    script = (IMAGE / "entrypoint.sh").read_text().replace("/etc/passwd", str(users))
+    answers = {
+        "getent": f"exit {0 if has_name else 2}",
+        "id": 'case "$1" in -u) echo 1000650000 ;; -g) echo 0 ;; esac',
+        "tini": 'echo "$HOME"',
+    }
+    for name, body in answers.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    found = subprocess.run(
+        ["/bin/sh", "-c", script, "entrypoint.sh", "tfos"],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": "/"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    added = users.read_text().splitlines()[1:]
+    line = "uid-1000650000:x:1000650000:0:Spark:/home/spark:/bin/sh"
+    assert (found.stdout.strip(), added) == (("/", []) if has_name else ("/home/spark", [line]))
+
+
 def test_any_other_command_runs_as_it_is(in_image):
     assert in_image("entrypoint.sh", "tfos", "doctor") == ["tini", "-s", "--", "tfos", "doctor"]
 
