@@ -78,6 +78,17 @@ def spark_settings():
     yield "kubernetes.md", dict(re.findall(r"--conf (spark\.[\w.]+)=(\S+)", page))
 
 
+def test_the_drivers_container_keeps_the_images_process_1():
+    jobs = [d.values[0] for d in documents() if d.values[0]["kind"] == "Job"]
+    for container in (c for job in jobs for c in job["spec"]["template"]["spec"]["containers"]):
+        assert "command" not in container, "it would take the place of the entry point, and of tini"
+
+
+def test_the_drivers_name_is_known_while_its_pod_ends():
+    services = [d.values[0] for d in documents() if d.values[0]["kind"] == "Service"]
+    assert [s["spec"]["publishNotReadyAddresses"] for s in services] == [True]
+
+
 def test_spark_authenticates_and_encrypts_as_docs_security_asks():
     found = dict(spark_settings())
     assert set(found) == {"Job", "SparkApplication", "SparkConnect", "kubernetes.md"}
