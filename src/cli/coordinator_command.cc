@@ -5,9 +5,11 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <utility>
 
 #include "base/logging.h"
 #include "base/process/descriptor_limit.h"
+#include "base/process/pidfd.h"
 #include "base/process/unique_fd.h"
 #include "control/coordinator/coordinator.h"
 #include "control/host/clusters/cluster_file.h"
@@ -27,8 +29,13 @@ int RunCoordinator() {
   if (Status raised = RaiseDescriptorLimit(); !raised.ok()) {
     LogWarning("keeping the limit of open files: {}", raised.ToString());
   }
+  Result<UniqueFd> driver = OpenPidfd(::getppid());
+  if (!driver.ok()) {
+    LogWarning("the end of the input alone tells of the driver's: {}", driver.status().ToString());
+  }
   return control::RunCoordinator({.input = UniqueFd(STDIN_FILENO),
                                   .output = UniqueFd(STDOUT_FILENO),
+                                  .driver = driver.ok() ? std::move(*driver) : UniqueFd(),
                                   .set_up_logging =
                                       [](const std::string& cluster_id, const std::string& level) {
                                         SetUpLogging("coordinator cluster=" + cluster_id, level);

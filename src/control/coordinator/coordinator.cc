@@ -5,6 +5,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <exception>
@@ -68,11 +69,17 @@ class Coordinator final : public ControlService {
         clock_(*options.clock),
         presence_(std::move(options.runtime_folders)),
         driver_(executor, std::move(options.input), std::move(options.output)),
+        driver_process_(executor),
         heartbeat_timer_(executor),
-        finished_(executor) {}
+        finished_(executor) {
+    if (options.driver.valid()) driver_process_.assign(options.driver.Release());
+  }
 
   /// The process's exit code.
   asio::awaitable<int> Run() {
+    if (driver_process_.is_open()) {
+      Spawn(executor_, "watch the driver", WatchDriver(), [](const Status&) {});
+    }
     Result<std::optional<std::string>> line = co_await driver_.ReadLine();
     if (!line.ok()) co_return co_await Refuse(line.status());
     if (!line->has_value()) co_return 1;  // nobody is there to be told
@@ -176,6 +183,12 @@ class Coordinator final : public ControlService {
     // From the first moment on the driver can name the nodes that are missing.
     for (NodeInfo& node : roster_->Nodes(Now())) Tell(NodeChanged{std::move(node)});
     return Status::Ok();
+  }
+
+  asio::awaitable<void> WatchDriver() {
+    auto [error] =
+        co_await driver_process_.async_wait(asio::posix::stream_descriptor::wait_read, kNoThrow);
+    if (!error) driver_.EndInputOfDeadWriter();
   }
 
   // Obeys the driver until it asks to exit. Otherwise returns why nothing more can come from it.
@@ -412,6 +425,7 @@ class Coordinator final : public ControlService {
   const Clock& clock_;
   ClusterPresence presence_;
   LineChannel driver_;
+  asio::posix::stream_descriptor driver_process_;  // a pidfd, or not open
   asio::steady_timer heartbeat_timer_;
   AsyncLatch finished_;
   AgentTable agents_;

@@ -13,6 +13,9 @@ namespace tfos::control {
 struct CoordinatorOptions {
   UniqueFd input;   ///< Lines from the driver.
   UniqueFd output;  ///< Lines to the driver.
+  /// The driver, for OpenPidfd: its end is the end of `input`, also where children that it had
+  /// forked hold the other end. Without one, `input` alone tells.
+  UniqueFd driver = {};
   /// Called once the driver has said whose lines the log is to hold and from which level on; the
   /// log belongs to the process, so that a caller with other threads may not want it changed.
   std::function<void(const std::string& cluster_id, const std::string& level)> set_up_logging = {};

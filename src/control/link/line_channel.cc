@@ -1,11 +1,13 @@
 #include "control/link/line_channel.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/write.hpp>
+#include <tuple>
 #include <utility>
 
 #include "base/logging.h"
@@ -18,6 +20,12 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
+
+/// Whether a read would return at once.
+bool IsReadable(int fd) {
+  pollfd readable = {.fd = fd, .events = POLLIN, .revents = 0};
+  return ::poll(&readable, 1, 0) > 0;
+}
 
 }  // namespace
 
@@ -56,7 +64,12 @@ asio::awaitable<Result<std::string>> LineChannel::ReadRaw(std::size_t bytes) {
 /// False at the end of the input.
 asio::awaitable<Result<bool>> LineChannel::ReadMore() {
   std::array<char, 65536> buffer;
-  auto [error, got] = co_await input_.async_read_some(asio::buffer(buffer), kNoThrow);
+  boost::system::error_code error;
+  std::size_t got = 0;
+  do {
+    if (writer_dead_ && !IsReadable(input_.native_handle())) co_return false;
+    std::tie(error, got) = co_await input_.async_read_some(asio::buffer(buffer), kNoThrow);
+  } while (error == asio::error::operation_aborted && writer_dead_);
   if (error == asio::error::eof || error == asio::error::connection_reset) co_return false;
   if (error) {
     co_return Status::FromErrno(error.value(), "read a control message");
@@ -115,6 +128,12 @@ void LineChannel::DropReader() {
 
 asio::awaitable<void> LineChannel::Flush(Deadline deadline) {
   if (sending_) co_await sent_.Wait(deadline);
+}
+
+void LineChannel::EndInputOfDeadWriter() {
+  writer_dead_ = true;
+  boost::system::error_code ignored;  // a read that goes on ends with the next line or the pipe
+  input_.cancel(ignored);
 }
 
 void LineChannel::Close() {

@@ -48,6 +48,10 @@ class LineChannel {
   /// Waits until everything is sent or dropped.
   boost::asio::awaitable<void> Flush(Deadline deadline);
 
+  /// The process that wrote the input has died. What it had written is still read, and then the
+  /// input ends, also where children that it had forked hold its end of the pipe.
+  void EndInputOfDeadWriter();
+
   void Close();
 
  private:
@@ -66,6 +70,7 @@ class LineChannel {
   AsyncLatch sent_;
   bool sending_ = false;
   bool reader_gone_ = false;
+  bool writer_dead_ = false;
 };
 
 }  // namespace tfos::control

@@ -9,6 +9,10 @@
 #include <boost/asio/io_context.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
+
+#include "control/link/spawn.h"
 
 namespace tfos::control {
 namespace {
@@ -53,6 +57,27 @@ class LineChannelTest : public ::testing::Test {
   std::optional<LineChannel> channel_;
   bool ended_ = false;
 };
+
+TEST_F(LineChannelTest, TheInputOfADeadWriterEndsThoughItsPipeIsHeld) {
+  std::vector<std::string> lines;
+  bool at_end = false;
+  const auto read = [&]() -> asio::awaitable<void> {
+    while (true) {
+      auto line = co_await channel_->ReadLine();
+      at_end = line.ok() && !line->has_value();
+      if (!line.ok() || !line->has_value()) co_return;
+      lines.push_back(**line);
+    }
+  };
+  Spawn(io_.get_executor(), "read", read(), [](const Status&) {});
+  Run();
+  const std::string_view last_words = "stop\nexit\nhal";
+  ASSERT_EQ(::write(input_writer_.get(), last_words.data(), last_words.size()), 13);
+  channel_->EndInputOfDeadWriter();
+  Run();
+  EXPECT_EQ(lines, (std::vector<std::string>{"stop", "exit"}));
+  EXPECT_TRUE(at_end);
+}
 
 TEST_F(LineChannelTest, AReaderThatStandsStillFindsTheLatestStateOnce) {
   const std::string event(200'000, 'e');  // more than a pipe takes

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import subprocess
+import sys
 import threading
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from support.page.simulated_cluster import SimulatedCluster
@@ -148,6 +151,37 @@ def full_standard_error():
         os.dup2(before, 2)
         for descriptor in (reader, writer, before):
             os.close(descriptor)
+
+
+FORKING_DRIVER = """
+import os, signal
+from support.page.simulated_cluster import SimulatedCluster
+
+cluster = SimulatedCluster(1)
+child = os.fork()
+if child != 0:
+    print(cluster.coordinator.pid, child, flush=True)
+signal.pause()
+"""
+
+
+def test_a_coordinator_ends_with_its_driver_though_a_child_holds_its_input():
+    driver = subprocess.Popen(
+        [sys.executable, "-c", FORKING_DRIVER],
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    with driver:
+        coordinator, child = (psutil.Process(int(pid)) for pid in driver.stdout.readline().split())
+        driver.kill()
+        try:
+            _, alive = psutil.wait_procs([coordinator], timeout=BOUND_SECONDS)
+            assert alive == []
+            assert child.is_running()
+        finally:
+            child.kill()
+            if coordinator.is_running():
+                coordinator.kill()
 
 
 def test_a_terminal_that_nobody_reads_holds_up_no_cluster():
