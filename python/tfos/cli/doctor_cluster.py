@@ -126,7 +126,7 @@ def host_check(check_seconds: int) -> Callable[[Any], Any]:
         def own_host() -> str:
             """The host as Spark calls it: its executors have that on their command lines."""
             pid = os.getpid()
-            while pid > 1:
+            while pid > 0:
                 with open(f"/proc/{pid}/cmdline", "rb") as line:
                     words = line.read().split(b"\0")
                 if b"--hostname" in words:

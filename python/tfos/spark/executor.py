@@ -30,7 +30,7 @@ def executor_pid() -> int:
     """The executor's JVM above this task's Python worker, on this host."""
     parent = os.getppid()
     pid = parent
-    while pid > 1:
+    while pid > 0:  # In a container the JVM may be process 1.
         # pid (command) state ppid ...; the command may hold spaces and parentheses.
         command, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
         if command == "java":

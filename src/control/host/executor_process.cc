@@ -44,7 +44,7 @@ bool IsJvm(const std::string& folder, const ProcessFacts& facts) {
 
 Result<pid_t> FindExecutorJvm(pid_t pid, const std::string& proc_root) {
   std::string seen;
-  while (pid > 1) {
+  while (pid > 0) {  // In a container the JVM may be process 1.
     const std::string folder = fmt::format("{}/{}", proc_root, pid);
     const std::optional<ProcessFacts> facts = ReadFacts(folder);
     if (!facts.has_value()) break;

@@ -50,6 +50,14 @@ TEST_F(ExecutorProcessTest, RenamedJvmIsKnownByItsExecutable) {
   EXPECT_EQ(*jvm, 40);
 }
 
+TEST_F(ExecutorProcessTest, TheJvmMayBeTheFirstProcessOfItsContainer) {
+  Add(1, "java", 0);
+  Add(42, "python3", 1);
+  auto jvm = FindExecutorJvm(42, root_);
+  ASSERT_TRUE(jvm.ok()) << jvm.status().ToString();
+  EXPECT_EQ(*jvm, 1);
+}
+
 TEST_F(ExecutorProcessTest, SaysWhereItLookedInVain) {
   Add(41, "bash", 1);
   Add(42, "python3", 41);

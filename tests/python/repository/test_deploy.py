@@ -72,7 +72,7 @@ def spark_settings():
             yield where, spec["sparkConf"]
         elif where == "Job":
             (container,) = spec["template"]["spec"]["containers"]
-            words = (word.removeprefix("--conf=") for word in container["command"])
+            words = (word.removeprefix("--conf=") for word in container["args"])
             yield where, dict(word.split("=", 1) for word in words if word.startswith("spark."))
     page = (ROOT / "docs/kubernetes.md").read_text()
     yield "kubernetes.md", dict(re.findall(r"--conf (spark\.[\w.]+)=(\S+)", page))

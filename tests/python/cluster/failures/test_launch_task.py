@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import signal
 
 import pytest
@@ -35,3 +36,12 @@ def test_a_lost_node_starts_again_unless_its_executor_ends(monkeypatch, parents,
     plan = type("Plan", (), {"stay": True})
     launch.launch(plan, 4, executor_id="1", watch_pid=watch_pid, gpus=[])
     assert started == [4] * starts
+
+
+def test_the_executor_may_be_the_first_process_of_its_container(monkeypatch, tmp_path):
+    for pid, command, parent in [(1, "java", 0), (40, "python3", 1)]:
+        (tmp_path / "proc" / str(pid)).mkdir(parents=True)
+        (tmp_path / "proc" / str(pid) / "stat").write_text(f"{pid} ({command}) S {parent} 1 1 0")
+    monkeypatch.setattr(executor, "Path", lambda path: pathlib.Path(f"{tmp_path}{path}"))
+    monkeypatch.setattr(executor.os, "getppid", lambda: 40)
+    assert executor.executor_pid() == 1
