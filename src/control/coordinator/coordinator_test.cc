@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "control/coordinator/coordinator_fixture.h"
+#include "net/listen.h"
 
 namespace tfos::control {
 namespace {
@@ -76,6 +77,17 @@ TEST_F(CoordinatorTest, AFailureReachesTheDriverThePollAndEveryOtherNode) {
   const json stop = Message(ps);
   EXPECT_EQ(stop["type"], "stop");
   EXPECT_THAT(stop["reason"], HasSubstr("worker:0 (node 1 on h) failed: ValueError: 7"));
+}
+
+TEST_F(CoordinatorTest, ATakenPortIsToldWithWhatToDo) {
+  const net::TcpListener other = net::ListenTcp("127.0.0.1", 0, 0).value();
+  json start = StartMessage();
+  start["ports"] = std::to_string(other.port);
+  Tell(start);
+  const json fatal = NextEvent();
+  EXPECT_EQ(fatal["type"], "fatal");
+  EXPECT_THAT(fatal["message"], HasSubstr("Give spark.tfos.coordinator.port a range"));
+  EXPECT_EQ(ExitCode(), 1);
 }
 
 TEST_F(CoordinatorTest, AnAgentThatVanishesIsLost) {

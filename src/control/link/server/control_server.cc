@@ -2,8 +2,10 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/ip/address.hpp>
+#include <cerrno>
 #include <cstddef>
 #include <exception>
+#include <string>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -123,6 +125,19 @@ class Server final : public ControlServer {
   std::vector<std::weak_ptr<Session>> strangers_;
 };
 
+/// What to do where the coordinator can't listen.
+std::string AdviceFor(int error) {
+  if (error == EADDRNOTAVAIL) {
+    return "this host has no such address: see spark.tfos.coordinator.bindAddress";
+  }
+  if (error == EADDRINUSE || error == EACCES) {
+    return "another cluster or program has the port, or it needs rights. Give "
+           "spark.tfos.coordinator.port a range, with a port for each cluster that runs at the "
+           "same time";
+  }
+  return "wait for agents";
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ControlServer>> ControlServer::Listen(asio::any_io_executor executor,
@@ -134,9 +149,11 @@ Result<std::unique_ptr<ControlServer>> ControlServer::Listen(asio::any_io_execut
     return Status(ErrorKind::kBadInput,
                   fmt::format("'{}' is not an IP address to bind to", options.bind_address));
   }
-  TFOS_ASSIGN_OR_RETURN(
-      net::TcpListener listener,
-      net::ListenTcp(address.to_string(), options.ports.first, options.ports.last));
+  Result<net::TcpListener> listener =
+      net::ListenTcp(address.to_string(), options.ports.first, options.ports.last);
+  if (!listener.ok()) {
+    return listener.status().Annotate(AdviceFor(listener.status().code().value()));
+  }
   TFOS_ASSIGN_OR_RETURN(
       std::unique_ptr<net::Acceptor> acceptor,
       net::Acceptor::Create(
@@ -151,8 +168,8 @@ Result<std::unique_ptr<ControlServer>> ControlServer::Listen(asio::any_io_execut
            .others = true,
            .most_strangers = options.max_strangers,
            .patience = options.identification_timeout}));
-  TFOS_RETURN_IF_ERROR(acceptor->Listen(std::move(listener.fd)));
-  auto server = std::make_unique<Server>(executor, std::move(acceptor), listener.port,
+  TFOS_RETURN_IF_ERROR(acceptor->Listen(std::move(listener->fd)));
+  auto server = std::make_unique<Server>(executor, std::move(acceptor), listener->port,
                                          std::move(options), service);
   // Without it no agent can come: those that are there must not wait for the others for ever.
   Spawn(executor, "accept connections", server->Run(),
