@@ -135,6 +135,7 @@ class ClusterPlan:
             "heartbeat_interval_ms": round(settings.heartbeat_interval * 1000),
             "heartbeat_timeout_ms": round(settings.heartbeat_timeout * 1000),
             "step_timeout_ms": math.ceil(settings.node_step_timeout * 1000),
+            "stop_grace_ms": round(settings.stop_grace * 1000),
             "max_lost_nodes": settings.max_lost_nodes,
             "min_nodes": self._min_training,
             "min_nodes_timeout_ms": round(settings.min_nodes_timeout * 1000)

@@ -29,6 +29,7 @@ RosterOptions RosterOptionsOf(const StartCluster& start, std::vector<Role> roles
           .start_timeout = start.start_timeout,
           .heartbeat_timeout = start.heartbeat_timeout,
           .step_timeout = start.step_timeout,
+          .stop_grace = start.stop_grace,
           .max_lost_nodes = start.max_lost_nodes,
           .min_nodes = start.min_nodes,
           .min_nodes_timeout = start.min_nodes_timeout,

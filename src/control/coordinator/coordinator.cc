@@ -48,8 +48,7 @@ namespace asio = boost::asio;
 using std::chrono::milliseconds;
 
 constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
-constexpr milliseconds kGraceAfterDriver{5000};
-constexpr std::chrono::seconds kEndAfterDriver(10);
+constexpr std::chrono::seconds kEndAfterGrace(5);  // for agents to end, once the driver has
 constexpr std::chrono::seconds kLastWords(2);
 constexpr std::size_t kMaxUnknownTypes = 16;  // that are logged
 
@@ -92,8 +91,8 @@ class Coordinator final : public ControlService {
     const std::optional<std::string> why = co_await ObeyDriver();
     if (why.has_value()) {
       LogError("{}: stopping all nodes", *why);
-      Apply(roster_->StopAll({.reason = *why, .grace = kGraceAfterDriver}, Now()));
-      if (!co_await finished_.Wait(Deadline::After(kEndAfterDriver))) {
+      Apply(roster_->StopAll({.reason = *why, .grace = start->stop_grace}, Now()));
+      if (!co_await finished_.Wait(Deadline::After(start->stop_grace + kEndAfterGrace))) {
         LogError("some agents did not stop in time; they end with their connections");
       }
     } else {

@@ -27,7 +27,7 @@ struct CoordinatorOptions {
 
 /// Forms one cluster, watches it and ends it, as the driver says on `input`:
 /// docs/formats/control-protocol.md is its contract. Returns when the driver says `exit`, or, at
-/// the end of `input`, once all agents have stopped their nodes, within 10 seconds.
+/// the end of `input`, once all agents have stopped their nodes, within their grace and 5 seconds.
 ///
 /// Threads: the calling one does everything. SIGPIPE must be ignored.
 /// Errors: told to the driver as `fatal` or `failed`. The result is the process's exit code: 0

@@ -60,7 +60,9 @@ TEST_F(CoordinatorTest, FormsRunsAndEndsACluster) {
 }
 
 TEST_F(CoordinatorTest, AFailureReachesTheDriverThePollAndEveryOtherNode) {
-  Start();
+  json message = StartMessage();
+  message["stop_grace_ms"] = 120'000;
+  Start(message);
   RawClient ps = Agent(0);
   RawClient worker = Agent(1);
   Message(ps);
@@ -77,6 +79,7 @@ TEST_F(CoordinatorTest, AFailureReachesTheDriverThePollAndEveryOtherNode) {
   const json stop = Message(ps);
   EXPECT_EQ(stop["type"], "stop");
   EXPECT_THAT(stop["reason"], HasSubstr("worker:0 (node 1 on h) failed: ValueError: 7"));
+  EXPECT_EQ(stop["grace_ms"], 120'000);
 }
 
 TEST_F(CoordinatorTest, ATakenPortIsToldWithWhatToDo) {
@@ -277,7 +280,9 @@ TEST_F(CoordinatorTest, ASecondAttemptMayLeave) {
 }
 
 TEST_F(CoordinatorTest, WhenTheDriverDiesAgentsAreToldAndTheCoordinatorEnds) {
-  Start();
+  json message = StartMessage();
+  message["stop_grace_ms"] = 1000;
+  Start(message);
   RawClient ps = Agent(0);
   RawClient worker = Agent(1);
   WaitFor("formed");
@@ -289,6 +294,7 @@ TEST_F(CoordinatorTest, WhenTheDriverDiesAgentsAreToldAndTheCoordinatorEnds) {
     const json stop = Message(*agent);
     EXPECT_EQ(stop["type"], "stop");
     EXPECT_EQ(stop["reason"], "the driver died");
+    EXPECT_EQ(stop["grace_ms"], 1000);
     agent->SendText(R"({"type":"done"})");
   }
   EXPECT_EQ(ExitCode(), 1);

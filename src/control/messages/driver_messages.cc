@@ -36,6 +36,7 @@ void Describe(F& f, M& m) {
   f.Required("heartbeat_interval_ms", m.heartbeat_interval, JsonRange{1});
   f.Required("heartbeat_timeout_ms", m.heartbeat_timeout, JsonRange{1});
   f.Optional("step_timeout_ms", m.step_timeout, JsonRange{0});
+  f.Optional("stop_grace_ms", m.stop_grace, JsonRange{0});
   f.Optional("max_lost_nodes", m.max_lost_nodes);
   f.Optional("min_nodes", m.min_nodes, JsonRange{0});
   f.Optional("min_nodes_timeout_ms", m.min_nodes_timeout, JsonRange{0});

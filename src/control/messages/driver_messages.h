@@ -50,6 +50,8 @@ struct StartCluster {
   std::chrono::milliseconds heartbeat_timeout{10'000};
   /// How long a node that makes steps may make none, while it does not wait for rows; 0: for ever.
   std::chrono::milliseconds step_timeout{0};
+  /// Between TERM and KILL, where the driver's own `stop` does not say it.
+  std::chrono::milliseconds stop_grace{5'000};
   /// Nodes that may be lost without ending the cluster.
   int max_lost_nodes = 0;
   /// Nodes that train together go on as long as this many are not lost; 0: until the first is lost.

@@ -15,8 +15,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long a node that is stopped because of a failure may take to end by itself.
-constexpr milliseconds kGraceAfterFailure{5000};
 // For a node that makes no steps to say where it stands.
 constexpr std::chrono::seconds kPatienceWithStacks{15};
 
@@ -404,7 +402,7 @@ void Roster::EndStuck(Node& node, FailureReport report, bool bearable, TimePoint
   const std::string message = report.message;
   Failure failure = FailureOf(node.info, std::move(report));
   if (bearable) {
-    effects.push_back(TellAgent{node.info.node_id, Stop{message, kGraceAfterFailure}});
+    effects.push_back(TellAgent{node.info.node_id, Stop{message, options_.stop_grace}});
     Become(node, NodeState::kLost, message, now, effects);
     BlameHost(node, now);
     GoOnWithout(node, std::move(failure), now, effects);
@@ -419,7 +417,7 @@ void Roster::Spread(Failure failure, const std::string& reason, TimePoint now, E
   failure_ = std::move(failure);
   stop_reason_ = reason;
   effects.push_back(TellDriver{ClusterFailed{*failure_}});
-  StopEach({.reason = reason, .grace = kGraceAfterFailure}, now, effects);
+  StopEach({.reason = reason, .grace = options_.stop_grace}, now, effects);
 }
 
 bool Roster::Become(Node& node, NodeState state, std::string detail, TimePoint now,

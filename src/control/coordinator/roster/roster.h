@@ -67,6 +67,8 @@ struct RosterOptions {
   /// How long a node that makes steps may make none and read no row, while it does not wait for
   /// rows. Zero: for ever.
   std::chrono::milliseconds step_timeout{0};
+  /// Between TERM and KILL, where the driver does not say it.
+  std::chrono::milliseconds stop_grace{5'000};
   /// Nodes that may be lost once the cluster has formed without ending it: any that are fed but the
   /// chief, which is the first of them.
   int max_lost_nodes = 0;

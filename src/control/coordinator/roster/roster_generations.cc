@@ -15,8 +15,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// For what a node does at its end that has not begun to train.
-constexpr milliseconds kGraceForLate{5000};
 /// For members to come to where they let others in: they may do something else by now, and wait
 /// for rows there.
 constexpr std::chrono::minutes kPatienceOfFeed{10};
@@ -182,7 +180,7 @@ void Roster::GiveUp(Node& node, TimePoint now, Effects& effects) {
       "the nodes that train could not connect with {}: check the firewall between its host and "
       "theirs, port {}",
       NodeName(node.info), node.info.tensor_port);
-  effects.push_back(TellAgent{node.info.node_id, Stop{message, kGraceForLate}});
+  effects.push_back(TellAgent{node.info.node_id, Stop{message, options_.stop_grace}});
   const bool bearable = MayLose(node);
   if (!Become(node, NodeState::kLost, message, now, effects)) return;
   node.losses = kMostLosses;  // Each time that it came again, all others would wait for minutes.
@@ -237,7 +235,7 @@ void Roster::EndLateNodes(TimePoint now, Effects& effects) {
 
 void Roster::StopLate(Node& node, const std::string& reason, TimePoint now, Effects& effects) {
   if (node.told_to_stop || IsFinal(node.info.state)) return;
-  effects.push_back(TellAgent{node.info.node_id, Stop{reason, kGraceForLate}});
+  effects.push_back(TellAgent{node.info.node_id, Stop{reason, options_.stop_grace}});
   node.told_to_stop = true;
   Become(node, NodeState::kDraining, reason, now, effects);
 }
