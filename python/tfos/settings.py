@@ -207,8 +207,8 @@ SETTINGS: tuple[Setting, ...] = (
         float,
         3600.0,
         "seconds",
-        "how long the loss of a node counts against its host. A host that is avoided is taken "
-        "again once it has fewer losses in that time",
+        "how long the loss of a node counts against its host, and against the node. A host that is "
+        "avoided is taken again once it has fewer losses in that time",
         maximum=30 * 24 * 3600,
     ),
     Setting(

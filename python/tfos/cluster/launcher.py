@@ -24,7 +24,7 @@ from tfos.spark.jobs import SparkJob, SparkJobs, first_cause
 
 logger = logging.getLogger(__name__)
 
-#: A node that could not be started again so often is left alone.
+#: A node that was started again so often within the period of losses is left alone.
 _MOST_STARTS = 16
 #: Before another try, and as much longer after each; a node that came is known by then.
 _PAUSE_SECONDS = 2.0
@@ -44,21 +44,29 @@ class Launcher:
     Owner and lifetime: the :class:`tfos.cluster.Cluster`, as long as it runs.
     Threads: that of the cluster's owner; it starts some for nodes on the driver.
     Errors: what can't be launched goes to the coordinator, which ends the cluster.
+
+    loss_period: seconds after which a loss is forgotten.
     """
 
     def __init__(
-        self, jobs: SparkJobs, coordinator: Coordinator, show_progress: Callable[[str], None]
+        self,
+        jobs: SparkJobs,
+        coordinator: Coordinator,
+        show_progress: Callable[[str], None],
+        loss_period: float = 3600.0,
     ):
         self._jobs = jobs
         self._coordinator = coordinator
         self._show_progress = show_progress
+        self._loss_period = loss_period
         self._closing = False
         self._held: list[Any] = []
         self.job: SparkJob | None = None
         self._tasks: Any = None
         self._lock = threading.Lock()
         self._starting: set[int] = set()  # in place of lost ones
-        self._starts: dict[int, int] = {}
+        #: By node: when it was started again, by the monotonic clock.
+        self._starts: dict[int, list[float]] = {}
         #: By node: the last job that has started it again, and that lasts as long as the node.
         self._again: dict[int, SparkJob] = {}
         self._others_come = False
@@ -112,7 +120,7 @@ class Launcher:
             for node_id in [] if self._is_over() else self._missing(plan, on_driver):
                 with self._lock:
                     self._starting.add(node_id)
-                    self._starts[node_id] = self._starts.get(node_id, 0) + 1
+                    self._starts[node_id] = [*self._recent_starts(node_id), time.monotonic()]
                 tasks = self._make_tasks(plan, task, range(node_id, node_id + 1), profile)
                 if node_id < plan.returning_nodes:
                     threading.Thread(
@@ -213,23 +221,35 @@ class Launcher:
                 for node_id in missing
                 if node_id >= on_driver
                 and node_id not in self._starting
-                and self._starts.get(node_id, 0) < _MOST_STARTS
+                and len(self._recent_starts(node_id)) < _MOST_STARTS
             ]
+
+    def _recent_starts(self, node_id: int) -> list[float]:
+        """When the node was started again within the period of losses: what was before that is
+        forgotten."""
+        since = time.monotonic() - self._loss_period
+        return [start for start in self._starts.get(node_id, []) if start > since]
 
     def _started_again(self, node_id: int, job: SparkJob) -> None:
         if job.error is not None and not self._is_over():
-            logger.warning("node %d was not started again: %s", node_id, first_cause(job.error))
+            given_up = len(self._recent_starts(node_id)) >= _MOST_STARTS
+            logger.warning(
+                "node %d was not started again%s: %s",
+                node_id,
+                " and is given up" if given_up else "",
+                first_cause(job.error),
+            )
         elif node_id in self._coordinator.turned_away_nodes():
             # It was not started, and a host that is avoided may be for an hour.
             with self._lock:
-                self._starts[node_id] -= 1
+                self._starts[node_id].pop()
             self._pause_before_another(node_id, _ELSEWHERE_SECONDS)
             return
         self._pause_before_another(node_id)
 
     def _pause_before_another(self, node_id: int, pause: float | None = None) -> None:
         if pause is None:
-            pause = _PAUSE_SECONDS * self._starts[node_id]
+            pause = _PAUSE_SECONDS * len(self._starts[node_id])
         self._coordinator.wait_quietly(self._is_over, pause)
         with self._lock:
             self._starting.discard(node_id)

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 _ATTEMPTS = "spark.task.maxFailures"
 _SPARKS_ATTEMPTS = "4"
-#: After 16 losses the coordinator gives a node up, so its launch task fails no more often.
+#: After 16 losses within an hour the coordinator gives a node up. Spark forgets none.
 _ENOUGH_ATTEMPTS = 17
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -57,7 +58,7 @@ def test_a_server_that_could_not_be_started_is_tried_again(monkeypatch, caplog, 
     jobs = SimpleNamespace(start=lambda *arguments: job, spark_context=spark)
     launcher = Launcher(jobs, Lost(), lambda text: None)
     launcher._starting.add(0)
-    launcher._starts[0] = 1
+    launcher._starts[0] = [time.monotonic()]
     launcher._start_server_again(SimpleNamespace(), 0, SimpleNamespace(collect=None))
     assert "was not started again" in caplog.text and why in caplog.text
     assert not launcher._starting, "it counts as missing, and the next attempt is made"
@@ -127,6 +128,21 @@ def test_the_result_is_that_of_the_job_which_has_one(later, results):
 def test_a_node_that_is_turned_away_has_as_many_starts_left(turned_away):
     launcher = Launcher(SimpleNamespace(), Trains(turned_away), lambda text: None)
     launcher._starting.add(1)
-    launcher._starts[1] = 16
+    launcher._starts[1] = [time.monotonic()] * 16
     launcher._started_again(1, SimpleNamespace(error=None))
     assert launcher._missing(plan(stay=False), 0) == ([1] if turned_away else [])
+
+
+def test_starts_of_long_ago_are_forgotten():
+    launcher = Launcher(SimpleNamespace(), Trains(set()), lambda text: None, loss_period=600)
+    launcher._starts[1] = [time.monotonic() - 601] + [time.monotonic()] * 15
+    assert launcher._missing(plan(stay=False), 0) == [1]
+    launcher._starts[1].append(time.monotonic())
+    assert launcher._missing(plan(stay=False), 0) == []
+
+
+def test_that_a_node_is_given_up_is_said(caplog):
+    launcher = Launcher(SimpleNamespace(), Trains(set()), lambda text: None)
+    launcher._starts[1] = [time.monotonic()] * 16
+    launcher._started_again(1, SimpleNamespace(error=TfosError("no memory")))
+    assert "node 1 was not started again and is given up: no memory" in caplog.text

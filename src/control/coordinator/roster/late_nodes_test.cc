@@ -84,6 +84,17 @@ TEST_F(LateNodesTest, ANodeThatIsLostAgainAndAgainIsRefusedInTheEnd) {
   const auto refused = Come(2);
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("was given up: "));
+  EXPECT_THAT(roster_.Nodes(now_)[2].detail,
+              HasSubstr("lost 16 times within 3600 s (spark.tfos.hosts.lossPeriod)"));
+}
+
+TEST_F(LateNodesTest, LossesOfLongAgoAreForgotten) {
+  for (int loss = 0; loss < 20; ++loss) {
+    roster_.Fail(2, Killed(), now_);
+    ASSERT_TRUE(Come(2).ok()) << loss;
+    for (const int node : {1, 2, 3}) roster_.SetState(node, Running(), now_);
+    Pass(seconds(300));
+  }
 }
 
 TEST_F(LateNodesTest, ANodeThatTheOthersCannotReachIsGivenUp) {

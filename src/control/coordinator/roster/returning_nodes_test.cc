@@ -95,6 +95,16 @@ TEST_F(ReturningNodesTest, OneThatIsLostAgainAndAgainEndsTheCluster) {
   EXPECT_TRUE(roster_.failure().has_value());
 }
 
+TEST_F(ReturningNodesTest, OneThatIsLostNowAndThenGoesOnComingAgain) {
+  for (int loss = 0; loss < 20; ++loss) {
+    LoseServer();
+    ASSERT_FALSE(roster_.failure().has_value()) << loss;
+    ASSERT_TRUE(ServerComes().ok());
+    roster_.SetState(0, State(kRunning), clock_.Now());
+    for (int minutes = 0; minutes < 300; ++minutes) Pass(seconds(1));
+  }
+}
+
 TEST_F(ReturningNodesTest, NobodyWaitsForItOnceTheProgramsHaveEnded) {
   for (const int node : {1, 2}) {
     roster_.Finish(node, clock_.Now());

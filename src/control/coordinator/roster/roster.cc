@@ -293,7 +293,8 @@ Effects Roster::Fail(int node_id, const FailureReport& report, TimePoint now) {
   if (node == nullptr) return effects;
   node->heard = now;
   FailureReport told = report;
-  if (report.lost) told.message += BecauseItLeft(node->info) + WhyNobodyComes(*node);
+  if (report.lost) told.message += BecauseItLeft(node->info);
+  if (report.lost || IsNewcomer(*node)) told.message += WhyNobodyComes(*node);
   // Others do without one that has not come so far as to train with them.
   if ((report.lost || IsNewcomer(*node)) && MayLose(*node)) {
     if (Become(*node, NodeState::kLost, told.message, now, effects)) {
@@ -361,6 +362,7 @@ Effects Roster::ConnectionLost(int node_id, TimePoint now) {
 
 Effects Roster::Tick(TimePoint now) {
   Effects effects;
+  ForgetLosses(now);
   const bool late = !formed_at_.has_value() && !failure_.has_value() && stop_reason_.empty() &&
                     now - begun_ >= options_.registration_timeout;
   if (late) {
@@ -399,6 +401,7 @@ void Roster::FailToStart(Node& node, TimePoint now, Effects& effects) {
 
 void Roster::EndStuck(Node& node, FailureReport report, bool bearable, TimePoint now,
                       Effects& effects) {
+  if (bearable) report.message += WhyNobodyComes(node);
   const std::string message = report.message;
   Failure failure = FailureOf(node.info, std::move(report));
   if (bearable) {

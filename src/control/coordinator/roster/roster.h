@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -86,6 +87,7 @@ struct RosterOptions {
   /// With `late_nodes`, no node comes to a host on which so many were lost within `loss_period`, as
   /// long as others could take it. 0: to any host.
   int max_losses_of_host = 0;
+  /// After which a loss is forgotten: that of a host, and that of a node.
   std::chrono::milliseconds loss_period{3'600'000};
   std::string coordinator_address;  // as agents are told it, for explanations
 };
@@ -167,8 +169,8 @@ class Roster {
   std::string Explain(int node_id, TimePoint now) const;
 
  private:
-  /// A node that is lost so often will be lost again.
-  static constexpr int kMostLosses = 16;
+  /// A node that is lost so often within `loss_period` will be lost again.
+  static constexpr std::size_t kMostLosses = 16;
 
   struct Node {
     NodeInfo info;
@@ -184,10 +186,11 @@ class Roster {
     std::optional<TimePoint> stacks_asked_at;
     std::optional<std::string> stacks;
     int stacks_number = 0;  ///< Of the last question.
-    int losses = 0;
-    bool came_late = false;       // the cluster had formed before
-    std::optional<Failure> loss;  // of one that is to come again, and has not
-    bool told_to_stop = false;    // it alone, and not its cluster
+    std::deque<TimePoint> losses;  // within `loss_period`
+    bool unreachable = false;      // for those that train: it may not come again
+    bool came_late = false;        // the cluster had formed before
+    std::optional<Failure> loss;   // of one that is to come again, and has not
+    bool told_to_stop = false;     // it alone, and not its cluster
     /// Since when it has come to hosts that are avoided, and to no other.
     std::optional<TimePoint> turned_away_at;
   };
@@ -257,7 +260,9 @@ class Roster {
   bool MayFormWithFewer(TimePoint now) const;
   /// What follows when a node that is not needed is lost. `failure`: what it would be otherwise.
   void GoOnWithout(const Node& node, Failure failure, TimePoint now, Effects& effects);
-  /// Why nobody comes in place of a node that is lost and was needed; empty unless that is so.
+  /// Forgets losses that are older than `loss_period`.
+  void ForgetLosses(TimePoint now);
+  /// Why nobody comes in place of a node that is lost; empty if others may, or need not.
   std::string WhyNobodyComes(const Node& node) const;
   /// Tells nodes of their generation.
   void TellOfGeneration(const GenerationOffice::Outcome& outcome, TimePoint now, Effects& effects);

@@ -49,7 +49,7 @@ Status Roster::CheckLate(const Node& node) const {
     return refuse("comes too late: the programs of the nodes that train have ended");
   }
   if (feed_ended_) return refuse("comes too late: no more rows will come");
-  if (node.losses >= kMostLosses) {
+  if (node.unreachable || node.losses.size() >= kMostLosses) {
     return refuse(fmt::format("was given up: {}", info.detail));
   }
   return {};
@@ -126,7 +126,20 @@ Effects Roster::RecordReady(int node_id, const GroupReady& ready, TimePoint now)
   return effects;
 }
 
+void Roster::ForgetLosses(TimePoint now) {
+  for (Node& node : nodes_) {
+    std::erase_if(node.losses, [&](TimePoint loss) { return now - loss >= options_.loss_period; });
+  }
+}
+
 std::string Roster::WhyNobodyComes(const Node& node) const {
+  if (is_elastic() && options_.late_nodes && MayLose(node) &&
+      node.losses.size() + 1 >= kMostLosses) {
+    return fmt::format(
+        ". It was lost {} times within {} (spark.tfos.hosts.lossPeriod), and is "
+        "given up",
+        kMostLosses, SecondsForPeople(options_.loss_period));
+  }
   const bool others_may_come = options_.late_nodes || !formed_at_.has_value();
   if (!is_elastic() || node.service || others_may_come || !stop_reason_.empty() || MayLose(node)) {
     return "";
@@ -183,7 +196,7 @@ void Roster::GiveUp(Node& node, TimePoint now, Effects& effects) {
   effects.push_back(TellAgent{node.info.node_id, Stop{message, options_.stop_grace}});
   const bool bearable = MayLose(node);
   if (!Become(node, NodeState::kLost, message, now, effects)) return;
-  node.losses = kMostLosses;  // Each time that it came again, all others would wait for minutes.
+  node.unreachable = true;  // Each time that it came again, all others would wait for minutes.
   Failure failure = FailureOf(node.info, Saying("train together", message));
   if (bearable) {
     BlameHost(node, now);
@@ -245,12 +258,12 @@ void Roster::GoOnWithout(const Node& node, Failure failure, TimePoint now, Effec
   Grant(step_tickets_.MembersChanged(Fed()), effects);
   if (Returns(node)) {
     Node& lost = *Find(node.info.node_id);
-    ++lost.losses;
+    lost.losses.push_back(now);
     lost.loss = std::move(failure);
     return;
   }
   if (!is_elastic()) return;
-  ++Find(node.info.node_id)->losses;
+  Find(node.info.node_id)->losses.push_back(now);
   const std::string reason = failure.report.message;
   last_loss_ = std::move(failure);
   if (!formed_at_.has_value()) return;
@@ -320,7 +333,7 @@ bool Roster::MayLose(const Node& node) const {
     return !other.service && other.info.state == NodeState::kLost;
   });
   if (!stop_reason_.empty()) return false;
-  if (Returns(node)) return node.losses + 1 < kMostLosses;
+  if (Returns(node)) return node.losses.size() + 1 < kMostLosses;
   if (node.service) return false;
   // While the cluster forms, Spark runs the launch task of a lost node again.
   if (!formed_at_.has_value()) return is_elastic() && options_.late_nodes;
