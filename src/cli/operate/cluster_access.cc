@@ -114,6 +114,31 @@ std::string Remarks(const control::FoundClusters& found) {
   return text;
 }
 
+/// Those that `name` means, or all if it is empty: one at least.
+Result<std::vector<const ClusterRecord*>> Fitting(const control::FoundClusters& found,
+                                                  const std::string& name) {
+  std::vector<const ClusterRecord*> fitting;
+  std::vector<const ClusterRecord*> all;
+  for (const ClusterRecord& cluster : found.clusters) {
+    all.push_back(&cluster);
+    if (name.empty() || cluster.cluster_id.starts_with(name) || cluster.name == name) {
+      fitting.push_back(&cluster);
+    }
+  }
+  if (all.empty()) {
+    return Status(ErrorKind::kUnsupported,
+                  "none of your clusters runs on this host. Run this on the driver's host, as the "
+                  "driver's user, or use --link" +
+                      Remarks(found));
+  }
+  if (fitting.empty()) {
+    return Status(ErrorKind::kBadInput,
+                  fmt::format("none of your clusters on this host is called '{}'. There are:{}",
+                              name, ListOf(all)));
+  }
+  return fitting;
+}
+
 Result<std::string> BodyOf(const ClusterAccess& cluster, Result<control::HttpReply> reply) {
   if (!reply.ok()) {
     return reply.status().Annotate(fmt::format("the coordinator of {} at {}:{} does not answer",
@@ -195,34 +220,30 @@ Result<ClusterAccess> ClusterAccess::Find(const ClusterChoice& choice) {
   return Choose(control::FindClusters(control::RuntimeFolders()), choice.name);
 }
 
+Result<std::vector<ClusterAccess>> ClusterAccess::FindAll(const std::string& name) {
+  const control::FoundClusters found = control::FindClusters(control::RuntimeFolders());
+  TFOS_ASSIGN_OR_RETURN(const std::vector<const ClusterRecord*> fitting, Fitting(found, name));
+  std::vector<ClusterAccess> all;
+  for (const ClusterRecord* cluster : fitting) {
+    TFOS_ASSIGN_OR_RETURN(ClusterAccess access, Of(*cluster));
+    all.push_back(std::move(access));
+  }
+  return all;
+}
+
 Result<ClusterAccess> ClusterAccess::Choose(const control::FoundClusters& found,
                                             const std::string& name) {
-  std::vector<const ClusterRecord*> fitting;
-  std::vector<const ClusterRecord*> all;
-  for (const ClusterRecord& cluster : found.clusters) {
-    all.push_back(&cluster);
-    if (name.empty() || cluster.cluster_id.starts_with(name) || cluster.name == name) {
-      fitting.push_back(&cluster);
-    }
-  }
-  if (all.empty()) {
-    return Status(ErrorKind::kUnsupported,
-                  "none of your clusters runs on this host. Run this on the driver's host, as the "
-                  "driver's user, or use --link" +
-                      Remarks(found));
-  }
-  if (fitting.empty()) {
-    return Status(ErrorKind::kBadInput,
-                  fmt::format("none of your clusters on this host is called '{}'. There are:{}",
-                              name, ListOf(all)));
-  }
+  TFOS_ASSIGN_OR_RETURN(const std::vector<const ClusterRecord*> fitting, Fitting(found, name));
   if (fitting.size() > 1) {
     return Status(ErrorKind::kBadInput,
                   fmt::format("{} of your clusters run on this host. Say which one by how its id "
                               "begins, or by its application's name:{}",
                               fitting.size(), ListOf(fitting)));
   }
-  const ClusterRecord& chosen = *fitting.front();
+  return Of(*fitting.front());
+}
+
+Result<ClusterAccess> ClusterAccess::Of(const ClusterRecord& chosen) {
   TFOS_ASSIGN_OR_RETURN(const net::Encryption encryption, net::EncryptionFromWord(chosen.encrypt));
   ClusterAccess cluster;
   cluster.address_ = {.host = chosen.endpoint.address,

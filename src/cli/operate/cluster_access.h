@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "control/ask/http_get.h"
 #include "control/host/clusters/cluster_file.h"
@@ -52,6 +53,8 @@ class ClusterAccess {
  public:
   /// Finds it by a file of this host, or reads a link from the terminal or standard input.
   static Result<ClusterAccess> Find(const ClusterChoice& choice);
+  /// All of this host that `name` means, as in ClusterChoice, the oldest first: one at least.
+  static Result<std::vector<ClusterAccess>> FindAll(const std::string& name);
   /// Chooses among the files that were found.
   static Result<ClusterAccess> Choose(const control::FoundClusters& found, const std::string& name);
   /// Takes `http://HOST:PORT/#key=KEY`, which opens what is read, or `tfos://HOST:PORT/#key=KEY`,
@@ -74,6 +77,8 @@ class ClusterAccess {
   std::int64_t driver_pid() const { return driver_pid_; }
 
  private:
+  static Result<ClusterAccess> Of(const control::ClusterRecord& chosen);
+
   static constexpr std::chrono::seconds kRefusalPatience{5};
 
   control::CoordinatorAddress address_;

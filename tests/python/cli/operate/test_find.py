@@ -57,6 +57,38 @@ def test_several_clusters_are_listed(command):
         assert f"cluster {two.cluster_id}" in tfos("status", two.cluster_id[:6]).stdout
 
 
+def ends_when_asked(cluster):
+    def end(reason, timeout):
+        cluster.coordinator.send("stop", reason=reason, grace_ms=0)
+        for agent in cluster.agents:
+            agent.close()
+
+    cluster.coordinator._on_stop = end
+    return cluster
+
+
+def test_all_clusters_are_stopped_together():
+    with (
+        SimulatedCluster(1) as another,
+        ends_when_asked(SimulatedCluster(1, name="mine")) as one,
+        ends_when_asked(SimulatedCluster(1, name="mine")) as two,
+    ):
+        stop = tfos("stop", "--all", "mine")
+        assert stop.returncode == RUNS, stop.stderr
+        lines = [f"cluster {c.cluster_id} is asked to end" for c in (one, two)]
+        lines += [f"cluster {c.cluster_id} has ended" for c in (one, two)]
+        assert stop.stdout.splitlines() == lines
+        assert "running" in tfos("status", another.cluster_id).stdout
+        ends_when_asked(another)
+        stop = tfos("stop", "--all")
+        assert stop.returncode == RUNS, stop.stderr
+        assert f"cluster {another.cluster_id} has ended" in stop.stdout
+    none = tfos("stop", "--all")
+    assert none.returncode == FAILED and "none of your clusters runs" in none.stderr
+    refused = tfos("stop", "--all", "--link", link="")
+    assert refused.returncode not in (RUNS, FAILED)
+
+
 def test_a_cluster_whose_coordinator_was_killed_is_forgotten(folder):
     cluster = SimulatedCluster(1)
     os.kill(cluster.coordinator.pid, signal.SIGKILL)
