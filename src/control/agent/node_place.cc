@@ -155,7 +155,6 @@ TensorBoard::Options NodePlace::OptionsOfTensorBoard() const {
   TensorBoard::Options options;
   options.argv = order_.bootstrap.tensorboard;
   options.cwd = order_.bootstrap.cwd;
-  options.ports = order_.bootstrap.ports;
   options.environment = order_.bootstrap.environment;
   return options;
 }

@@ -29,16 +29,19 @@ void ReplacePort(std::vector<std::string>& argv, std::uint16_t port) {
   }
 }
 
-/// TENSORBOARD_PORT in its environment asks for one port, as it did in TensorFlowOnSpark.
-Result<PortRange> PortsOf(const TensorBoard::Options& options) {
+/// TENSORBOARD_PORT in its environment asks for one port, as it did in TensorFlowOnSpark. In a
+/// namespace with a service called tensorboard, Kubernetes sets it to an address. Otherwise any
+/// port does: nobody from outside connects with it.
+PortRange PortsOf(const std::vector<std::string>& environment) {
   constexpr std::string_view kVariable = "TENSORBOARD_PORT=";
-  for (const std::string& variable : options.environment) {
+  for (const std::string& variable : environment) {
     if (!variable.starts_with(kVariable)) continue;
-    Result<PortRange> asked = PortRange::Parse(std::string_view(variable).substr(kVariable.size()));
-    if (!asked.ok()) return asked.status().Annotate("read TENSORBOARD_PORT");
-    return asked;
+    const Result<PortRange> asked =
+        PortRange::Parse(std::string_view(variable).substr(kVariable.size()));
+    if (asked.ok()) return *asked;
+    LogWarning("{} asks for no port: TensorBoard takes any that is free", variable);
   }
-  return PortRange::Parse(options.ports);
+  return {};
 }
 
 asio::awaitable<bool> Accepts(const asio::any_io_executor& executor, std::uint16_t port) {
@@ -53,8 +56,7 @@ asio::awaitable<bool> Accepts(const asio::any_io_executor& executor, std::uint16
 Result<std::unique_ptr<TensorBoard>> TensorBoard::Start(const asio::any_io_executor& executor,
                                                         Options options, ExecutorLog& log,
                                                         OnListening on_listening, OnEnd on_end) {
-  TFOS_ASSIGN_OR_RETURN(const PortRange range, PortsOf(options));
-  TFOS_ASSIGN_OR_RETURN(HeldPort port, HeldPort::Bind(range));
+  TFOS_ASSIGN_OR_RETURN(HeldPort port, HeldPort::Bind(PortsOf(options.environment)));
   ReplacePort(options.argv, port.port());
   SubprocessOptions process{
       .argv = options.argv, .environment = options.environment, .cwd = options.cwd};

@@ -30,10 +30,9 @@ class TensorBoard {
     /// Program and arguments; an argument PORT (also as in --port=PORT) becomes the port, which the
     /// program must share (SO_REUSEPORT).
     std::vector<std::string> argv;
-    std::vector<std::string> environment;  ///< NAME=value
+    /// NAME=value. TENSORBOARD_PORT may say which port, as PortRange::Parse takes it.
+    std::vector<std::string> environment;
     std::string cwd;
-    /// As PortRange::Parse takes it, unless TENSORBOARD_PORT in the environment says another.
-    std::string ports;
     std::chrono::seconds patience{60};  ///< For it to listen: it imports a lot first.
   };
   using OnListening = std::function<void(TensorBoardProcess)>;

@@ -23,7 +23,6 @@ TEST(TensorBoardTest, ACoordinatorThatAsksForTunnelsWithoutEndGetsSoManyAtATime)
   ExecutorLog log(io.get_executor(), UniqueFd(::open("/dev/null", O_WRONLY | O_CLOEXEC)));
   TensorBoard::Options options;
   options.argv = {"/bin/sleep", "600"};
-  options.ports = "0";
   auto tensorboard = TensorBoard::Start(
       io.get_executor(), std::move(options), log, [](TensorBoardProcess) {}, [](ExitStatus) {});
   ASSERT_TRUE(tensorboard.ok()) << tensorboard.status().ToString();
@@ -53,7 +52,7 @@ TEST(TensorBoardTest, NobodyElseCanTakeItsPortWhileItStarts) {
   { const HeldPort given_back = std::move(*free_port); }
   TensorBoard::Options options;
   options.argv = {"/bin/sleep", "600"};
-  options.ports = std::to_string(port);
+  options.environment = {"TENSORBOARD_PORT=" + std::to_string(port)};
   auto tensorboard = TensorBoard::Start(
       io.get_executor(), std::move(options), log, [](TensorBoardProcess) {}, [](ExitStatus) {});
   ASSERT_TRUE(tensorboard.ok()) << tensorboard.status().ToString();
@@ -61,6 +60,17 @@ TEST(TensorBoardTest, NobodyElseCanTakeItsPortWhileItStarts) {
   EXPECT_FALSE(HeldPort::Bind({.first = port, .last = port}).ok());
   tensorboard->reset();
   EXPECT_TRUE(HeldPort::Bind({.first = port, .last = port}).ok());
+}
+
+TEST(TensorBoardTest, TheAddressThatKubernetesGivesAServiceIsNoPort) {
+  boost::asio::io_context io(1);
+  ExecutorLog log(io.get_executor(), UniqueFd(::open("/dev/null", O_WRONLY | O_CLOEXEC)));
+  TensorBoard::Options options;
+  options.argv = {"/bin/sleep", "600"};
+  options.environment = {"TENSORBOARD_PORT=tcp://10.96.0.5:6006"};
+  const auto tensorboard = TensorBoard::Start(
+      io.get_executor(), std::move(options), log, [](TensorBoardProcess) {}, [](ExitStatus) {});
+  EXPECT_TRUE(tensorboard.ok()) << tensorboard.status().ToString();
 }
 
 }  // namespace
