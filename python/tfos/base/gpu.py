@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import logging
 import math
+import os
 import pathlib
 import shutil
 import socket
@@ -60,6 +61,25 @@ def has_devices(folder: str = "/dev") -> bool:
 def list_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:
     """Every GPU of this host in the order of its index; none when there is no driver."""
     return [_parse(line) for line in _answer(command, _QUERY)]
+
+
+def visible_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:
+    """Those that CUDA_VISIBLE_DEVICES leaves to this process, in its order, as CUDA reads it: the
+    list ends at the first word that fits none. All where it names parts of GPUs (MIG)."""
+    gpus = list_gpus(command)
+    variable = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if variable is None:
+        return gpus
+    left = []
+    for name in (part.strip() for part in variable.split(",")):
+        if name.startswith("MIG-"):
+            return gpus
+        is_uuid = name.startswith("GPU-")
+        named = [g for g in gpus if g.index == name or (is_uuid and g.uuid.startswith(name))]
+        if not named:
+            break
+        left.append(named[0])
+    return left
 
 
 def list_free_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:
@@ -141,7 +161,7 @@ def leased(
         return
     from tfos import _native
 
-    gpus = [(gpu.index, gpu.uuid) for gpu in list_gpus(command)]
+    gpus = [(gpu.index, gpu.uuid) for gpu in visible_gpus(command)]
     waiting = False
     deadline = time.monotonic() + timeout
     while (lease := _native.GpuLease.take(count, gpus)) is None:

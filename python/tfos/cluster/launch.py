@@ -327,7 +327,7 @@ def _gpu_request(plan: LaunchPlan, node_id: int, assigned: list[str]) -> dict[st
     if node_id in plan.nodes_without_gpus:
         return {"assigned": [], "count": 0, "fraction": 0.0}
     count = plan.gpu_count or len(assigned) or int(plan.gpu_fraction > 0)
-    if count == 0 and plan.gpu_count_if_any > 0 and gpu.is_available():
+    if count == 0 and plan.gpu_count_if_any > 0 and gpu.visible_gpus():
         count = plan.gpu_count_if_any
     return {"assigned": assigned, "count": count, "fraction": plan.gpu_fraction}
 

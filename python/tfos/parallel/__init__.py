@@ -193,9 +193,9 @@ def _gpus(
         yield gpu.Leased(list(assigned.addresses))
         return
     if wanted is None:
-        wanted = 1 if gpu.is_available() else 0
+        wanted = 1 if gpu.visible_gpus() else 0
     beside = hosts.count(hosts[index]) if hosts else 0
-    if wanted * beside > (there := len(gpu.list_gpus()) if wanted else 0):
+    if wanted * beside > (there := len(gpu.visible_gpus()) if wanted else 0):
         logger.warning(
             "%d instances run on this host at the same time, with %d GPU(s) each, and it has %d: "
             "they share these, and each library may take all memory of a GPU. Ask for fewer "

@@ -38,6 +38,28 @@ def test_lists_what_the_driver_reports(four_gpus):
     assert gpu.is_available(four_gpus)
 
 
+@pytest.mark.parametrize(
+    ("variable", "indices"),
+    [
+        (None, "0123"),
+        ("2,0", "20"),
+        ("GPU-3, 1", "31"),
+        ("", ""),
+        ("-1", ""),
+        ("1,9,0", "1"),
+        ("MIG-x", "0123"),
+    ],
+)
+def test_those_count_that_the_executors_environment_leaves(
+    monkeypatch, four_gpus, variable, indices
+):
+    if variable is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
+    assert "".join(found.index for found in gpu.visible_gpus(four_gpus)) == indices
+
+
 def test_a_host_without_a_driver_has_none(tmp_path):
     missing = (str(tmp_path / "nothing"),)
     assert gpu.list_gpus(missing) == []

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -136,6 +137,22 @@ Result<std::vector<Gpu>> ParseGpuList(const std::string& text) {
   return gpus;
 }
 
+std::vector<Gpu> VisibleGpus(const std::vector<Gpu>& gpus, std::string_view visible) {
+  std::vector<Gpu> left;
+  while (!visible.empty()) {
+    const std::size_t end = std::min(visible.find(','), visible.size());
+    const std::string_view name = Trim(visible.substr(0, end));
+    visible.remove_prefix(std::min(end + 1, visible.size()));
+    if (name.starts_with("MIG-")) return gpus;
+    const auto named = std::ranges::find_if(gpus, [name](const Gpu& gpu) {
+      return gpu.index == name || (name.starts_with("GPU-") && gpu.uuid.starts_with(name));
+    });
+    if (named == gpus.end()) break;
+    left.push_back(*named);
+  }
+  return left;
+}
+
 void MarkGpusInUse(const std::string& text, std::vector<Gpu>& gpus) {
   std::string_view rest = text;
   while (!rest.empty()) {
@@ -157,6 +174,9 @@ boost::asio::awaitable<Result<std::vector<Gpu>>> NvidiaSmiInventory::List(
   }
   Result<std::vector<Gpu>> gpus = ParseGpuList(*listed);
   if (!gpus.ok()) co_return gpus.status();
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"); visible != nullptr) {
+    gpus = VisibleGpus(*gpus, visible);
+  }
   query = "--query-compute-apps=gpu_uuid";
   Result<std::string> used = co_await AskNvidiaSmi(executor, std::move(query), deadline);
   if (!used.ok()) co_return used.status();
@@ -188,7 +208,8 @@ Result<GpuLease> GpuLease::Take(const GpuRequest& request, const std::vector<Gpu
   if (gpus.size() < count) {
     return Status(ErrorKind::kBadInput,
                   fmt::format("the node wants {} but the host has {}: ask for fewer per node "
-                              "(gpu_count), or run on hosts that have them",
+                              "(gpu_count), or run on hosts that have them. Where "
+                              "CUDA_VISIBLE_DEVICES is set for executors, others don't count",
                               Describe(request), gpus.size()));
   }
   std::vector<std::string> taken;

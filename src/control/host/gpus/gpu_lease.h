@@ -5,6 +5,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/process/unique_fd.h"
@@ -31,7 +32,8 @@ class GpuInventory {
 };
 
 /// Asks `nvidia-smi`, twice: for the GPUs and for the processes that compute on them. A host
-/// without that program has no GPUs. Threads: the executor's, which serves others meanwhile.
+/// without that program has no GPUs. Of them, those count that CUDA_VISIBLE_DEVICES leaves to this
+/// process. Threads: the executor's, which serves others meanwhile.
 class NvidiaSmiInventory final : public GpuInventory {
  public:
   boost::asio::awaitable<Result<std::vector<Gpu>>> List(boost::asio::any_io_executor executor,
@@ -40,6 +42,11 @@ class NvidiaSmiInventory final : public GpuInventory {
 
 /// The GPUs in what `nvidia-smi --query-gpu=index,uuid --format=csv,noheader` prints.
 Result<std::vector<Gpu>> ParseGpuList(const std::string& text);
+
+/// Those of `gpus` that are in `visible`, in its order: as CUDA reads CUDA_VISIBLE_DEVICES, whose
+/// list ends at the first word that fits none. Nothing is left out where it names parts of GPUs
+/// (MIG), which nvidia-smi does not list.
+std::vector<Gpu> VisibleGpus(const std::vector<Gpu>& gpus, std::string_view visible);
 
 /// Marks the GPUs that are in what `nvidia-smi --query-compute-apps=gpu_uuid --format=csv,noheader`
 /// prints, one line for each process.

@@ -25,6 +25,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 /// GPUs with names of their own, so that test processes that run side by side don't meet.
 std::vector<Gpu> MakeGpus(int count) {
@@ -208,6 +209,42 @@ TEST(TakeGpusTest, WaitsUntilAForeignProcessHasLeft) {
       [](const std::exception_ptr& thrown) { EXPECT_EQ(thrown, nullptr); });
   io.run();
   EXPECT_THAT(taken, ElementsAre("0"));
+}
+
+TEST(VisibleGpusTest, AreThoseThatTheVariableNamesInItsOrder) {
+  const std::vector<Gpu> gpus = {{"0", "GPU-a0"}, {"1", "GPU-b1"}, {"2", "GPU-c2"}};
+  const auto visible = [&gpus](std::string_view variable) {
+    std::vector<std::string> indices;
+    for (const Gpu& gpu : VisibleGpus(gpus, variable)) indices.push_back(gpu.index);
+    return indices;
+  };
+  EXPECT_THAT(visible("2,0"), ElementsAre("2", "0"));
+  EXPECT_THAT(visible("GPU-b, 0"), ElementsAre("1", "0"));
+  EXPECT_THAT(visible(""), IsEmpty());
+  EXPECT_THAT(visible("-1"), IsEmpty());
+  EXPECT_THAT(visible("1,7,0"), ElementsAre("1"));
+  EXPECT_THAT(visible("MIG-x"), ElementsAre("0", "1", "2"));
+}
+
+TEST(NvidiaSmiInventoryTest, CountsTheVisibleOnesAlone) {
+  const FakeNvidiaSmi fake(MakeGpus(1)[0].uuid);
+  boost::asio::io_context io;
+  NvidiaSmiInventory inventory;
+  std::vector<std::size_t> counts;
+  boost::asio::co_spawn(
+      io,
+      [&]() -> boost::asio::awaitable<void> {
+        for (const char* visible : {"", "0"}) {
+          ::setenv("CUDA_VISIBLE_DEVICES", visible, 1);
+          auto gpus = co_await inventory.List(io.get_executor(), Deadline::Infinite());
+          EXPECT_TRUE(gpus.ok()) << gpus.status().ToString();
+          if (gpus.ok()) counts.push_back(gpus->size());
+        }
+      },
+      [](const std::exception_ptr& thrown) { EXPECT_EQ(thrown, nullptr); });
+  io.run();
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  EXPECT_THAT(counts, ElementsAre(0, 1));
 }
 
 TEST(NvidiaSmiInventoryTest, SaysWhichGpusAreInUse) {
