@@ -1,9 +1,12 @@
 #include "control/link/coordinator_door.h"
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/connect.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <cstddef>
+#include <tuple>
 #include <utility>
 
 #include "base/format.h"
@@ -47,11 +50,29 @@ asio::awaitable<Result<UniqueFd>> Connect(asio::any_io_executor executor,
   if (!endpoints.ok()) co_return endpoints.status();
   tcp::socket socket(executor);
   TimeLimit limit(executor);
-  limit.Set(door.connect_timeout, [&socket] { socket.close(); });
-  auto [refused, endpoint] = co_await asio::async_connect(socket, *endpoints, kNoThrow);
-  limit.Lift();
-  if (refused) co_return Broken(refused);
   error_code error;
+  error_code refused = asio::error::host_not_found;
+  bool late = false;
+  // One that does not answer must not take the time of the next.
+  const std::chrono::milliseconds share =
+      door.connect_timeout / std::max<std::size_t>(1, endpoints->size());
+  for (const auto& entry : *endpoints) {
+    late = false;
+    limit.Set(share, [&] {
+      late = true;
+      socket.close(error);
+    });
+    std::tie(refused) = co_await socket.async_connect(entry.endpoint(), kNoThrow);
+    limit.Lift();
+    if (!refused) break;
+    socket.close(error);
+  }
+  if (refused && late) {
+    co_return Status(
+        ErrorKind::kReconnect,
+        fmt::format("no answer within {:g} s", std::chrono::duration<double>(share).count()));
+  }
+  if (refused) co_return Broken(refused);
   local_address = socket.local_endpoint(error).address().to_string();
   socket.native_non_blocking(true, error);
   UniqueFd connected(socket.release(error));

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -20,6 +22,7 @@
 
 #include "base/crypto/purpose.h"
 #include "base/logging.h"
+#include "base/process/unique_fd.h"
 #include "control/link/server/control_server.h"
 #include "net/listen.h"
 #include "testing/middle_man.h"
@@ -228,6 +231,24 @@ TEST_F(CoordinatorLinkTest, WhoSaysNothingIsGivenUp) {
   CoordinatorLink::Options options = Options(silent.port, net::Encryption::kAlways);
   options.door.connect_timeout = std::chrono::milliseconds(50);
   EXPECT_THAT(Trouble(options), HasSubstr("did not shake hands in time"));
+}
+
+TEST_F(CoordinatorLinkTest, WhereNothingAnswersThatIsSaid) {
+  const net::TcpListener full = net::ListenTcp("127.0.0.1", 0, 0).value();
+  ASSERT_EQ(::listen(full.fd.get(), 0), 0);
+  sockaddr_in address{
+      .sin_family = AF_INET, .sin_port = htons(full.port), .sin_addr = {}, .sin_zero = {}};
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  // The kernel drops what comes for a full queue, as a firewall does.
+  std::vector<UniqueFd> queued;
+  for (int i = 0; i < 4; ++i) {
+    queued.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    static_cast<void>(::connect(queued.back().get(), reinterpret_cast<const sockaddr*>(&address),
+                                sizeof(address)));
+  }
+  CoordinatorLink::Options options = Options(full.port, net::Encryption::kAlways);
+  options.door.connect_timeout = std::chrono::milliseconds(50);
+  EXPECT_THAT(Trouble(options), HasSubstr("no answer within 0.05 s"));
 }
 
 }  // namespace
