@@ -185,7 +185,7 @@ class Roster {
     /// Since when it is asked for its stacks, as it makes no steps, and what it answered.
     std::optional<TimePoint> stacks_asked_at;
     std::optional<std::string> stacks;
-    int stacks_number = 0;  ///< Of the last question.
+    int stacks_number = 0;         ///< Of the last question.
     std::deque<TimePoint> losses;  // within `loss_period`
     bool unreachable = false;      // for those that train: it may not come again
     bool came_late = false;        // the cluster had formed before
