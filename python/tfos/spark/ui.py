@@ -184,7 +184,10 @@ def _without_time(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class EventMaker:
-    """Makes the events of one cluster. Threads: one at a time."""
+    """Makes the events of one cluster. Threads: one at a time.
+
+    clock: says when, in seconds since 1970. ticks: never jumps, for rates.
+    """
 
     def __init__(
         self,
@@ -193,12 +196,14 @@ class EventMaker:
         cluster: Watched,
         ledger: Callable[[], Counts],
         clock: Callable[[], float] = time.time,
+        ticks: Callable[[], float] = time.monotonic,
     ):
         self._id = cluster_id
         self._page = page
         self._cluster = cluster
         self._ledger = ledger
         self._clock = clock
+        self._ticks = ticks
         self._began = clock()
         #: Why the driver's program has ended the cluster, once it has failed.
         self.failure_of_driver: dict[str, Any] | None = None
@@ -208,7 +213,7 @@ class EventMaker:
 
     def look(self, over: bool) -> dict[str, Any]:
         """How the cluster is now. ``over``: it has ended, and this is the last word."""
-        now = self._clock()
+        now, ticks = self._clock(), self._ticks()
         failure = self._cluster.failure or self.failure_of_driver
         if self._cluster.was_stopped:
             state = "stopped"
@@ -231,7 +236,7 @@ class EventMaker:
                 line.removeprefix("ledger | ")
                 for line in self._ledger().lines(is_last=over)[:_MOST_LINES]
             ],
-            "nodes": [self._node(node, now, over) for node in self._cluster.nodes()],
+            "nodes": [self._node(node, ticks, over) for node in self._cluster.nodes()],
         }
 
     def _node(self, node: Mapping[str, Any], now: float, over: bool) -> dict[str, Any]:

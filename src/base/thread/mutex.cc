@@ -1,15 +1,34 @@
 #include "base/thread/mutex.h"
 
+#include <time.h>
+
 #include <algorithm>
+#include <chrono>
 
 #include "base/format.h"
 
 namespace tfos {
 
-void CondVar::Wait(Mutex& mutex) {
-  std::unique_lock lock(mutex.mutex_, std::adopt_lock);
-  changed_.wait(lock);
-  lock.release();
+CondVar::CondVar() {
+  // Nothing of this fails in glibc.
+  pthread_condattr_t by_monotonic_clock;
+  ::pthread_condattr_init(&by_monotonic_clock);
+  ::pthread_condattr_setclock(&by_monotonic_clock, CLOCK_MONOTONIC);
+  ::pthread_cond_init(&changed_, &by_monotonic_clock);
+  ::pthread_condattr_destroy(&by_monotonic_clock);
+}
+
+void CondVar::Wait(Mutex& mutex) { ::pthread_cond_wait(&changed_, mutex.mutex_.native_handle()); }
+
+void CondVar::WaitFor(Mutex& mutex, Clock::Duration time) {
+  using std::chrono::duration_cast;
+  using std::chrono::nanoseconds;
+  using std::chrono::seconds;
+  // The steady clock is the monotonic one.
+  const nanoseconds until = std::chrono::steady_clock::now().time_since_epoch() + time;
+  const auto whole = duration_cast<seconds>(until);
+  const timespec at = {.tv_sec = whole.count(), .tv_nsec = (until - whole).count()};
+  ::pthread_cond_timedwait(&changed_, mutex.mutex_.native_handle(), &at);
 }
 
 bool CondVar::WaitUntil(Mutex& mutex, const Deadline& deadline) {
@@ -17,10 +36,8 @@ bool CondVar::WaitUntil(Mutex& mutex, const Deadline& deadline) {
     Wait(mutex);
     return true;
   }
-  std::unique_lock lock(mutex.mutex_, std::adopt_lock);
-  // By the deadline's own clock, and never so far ahead that the system's clock overflows.
-  changed_.wait_for(lock, std::min<Clock::Duration>(deadline.Remaining(), std::chrono::hours(1)));
-  lock.release();
+  // Never so far ahead that the clock overflows.
+  WaitFor(mutex, std::min<Clock::Duration>(deadline.Remaining(), std::chrono::hours(1)));
   return !deadline.passed();
 }
 
@@ -28,15 +45,13 @@ Status CondVar::WaitRound(Mutex& mutex, const tfos::Wait& wait, std::string_view
   if (wait.deadline.passed()) {
     return {ErrorKind::kRetryLater, fmt::format("{} within the deadline", nothing)};
   }
-  std::unique_lock lock(mutex.mutex_, std::adopt_lock);
-  changed_.wait_for(lock, std::min<Clock::Duration>(wait.deadline.Remaining(), kCheckInterval));
+  WaitFor(mutex, std::min<Clock::Duration>(wait.deadline.Remaining(), kCheckInterval));
   Status status;
   if (wait.check) {
-    lock.unlock();
+    mutex.Unlock();
     status = wait.check();
-    lock.lock();
+    mutex.Lock();
   }
-  lock.release();
   return status;
 }
 

@@ -1,7 +1,8 @@
 #ifndef TFOS_BASE_THREAD_MUTEX_H_
 #define TFOS_BASE_THREAD_MUTEX_H_
 
-#include <condition_variable>
+#include <pthread.h>
+
 #include <mutex>
 #include <string_view>
 
@@ -93,11 +94,20 @@ class TFOS_THREAD_SAFETY(scoped_lockable) MutexLock {
 /// Where threads wait for a change of what a mutex guards. Wakes without a cause happen: wait in a
 /// loop that looks at the condition. (A predicate as a lambda would hide the mutex from Clang.)
 ///
+/// It waits by the monotonic clock, with every C library. std::condition_variable waits by the wall
+/// clock where the library is older than glibc 2.30, so for an hour more if that is set back by
+/// one.
+///
 /// Owner and lifetime: beside its mutex; nobody waits when it goes. Threads: any.
 class CondVar {
  public:
-  void NotifyOne() { changed_.notify_one(); }
-  void NotifyAll() { changed_.notify_all(); }
+  CondVar();
+  ~CondVar() { ::pthread_cond_destroy(&changed_); }
+  CondVar(const CondVar&) = delete;
+  CondVar& operator=(const CondVar&) = delete;
+
+  void NotifyOne() { ::pthread_cond_signal(&changed_); }
+  void NotifyAll() { ::pthread_cond_broadcast(&changed_); }
 
   /// Until notified.
   void Wait(Mutex& mutex) TFOS_REQUIRES(mutex);
@@ -112,7 +122,10 @@ class CondVar {
       TFOS_REQUIRES(mutex);
 
  private:
-  std::condition_variable changed_;
+  /// Until notified, or for so long at most.
+  void WaitFor(Mutex& mutex, Clock::Duration time);
+
+  pthread_cond_t changed_;
 };
 
 }  // namespace tfos

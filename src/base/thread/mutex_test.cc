@@ -1,10 +1,28 @@
 #include "base/thread/mutex.h"
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 #include <vector>
+
+namespace {
+
+std::atomic<bool> wall_clock_is_set_back = false;
+
+}  // namespace
+
+/// In place of the C library's: a wait until a time of the wall clock lasts an hour too long, as if
+/// that was set back once the time was read.
+extern "C" int clock_gettime(clockid_t clock, timespec* now) noexcept {
+  const long failed = ::syscall(SYS_clock_gettime, clock, now);
+  if (clock == CLOCK_REALTIME && wall_clock_is_set_back) now->tv_sec += 3600;
+  return static_cast<int>(failed);
+}
 
 namespace tfos {
 namespace {
@@ -26,6 +44,16 @@ bool IsFree(Mutex& mutex) {
   if (!mutex.TryLock()) return false;
   mutex.Unlock();
   return true;
+}
+
+TEST(CondVarTest, WaitsDoNotGoByTheWallClock) {
+  Shared shared;
+  wall_clock_is_set_back = true;
+  const MutexLock lock(shared.mutex);
+  EXPECT_FALSE(
+      shared.changed.WaitUntil(shared.mutex, Deadline::After(std::chrono::milliseconds(1))));
+  EXPECT_TRUE(shared.changed.WaitRound(shared.mutex, {}, "nothing").ok());
+  wall_clock_is_set_back = false;
 }
 
 TEST(MutexTest, OneThreadAtATimeHoldsIt) {

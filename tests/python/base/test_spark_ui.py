@@ -49,12 +49,20 @@ def cluster():
         was_stopped=False,
         ledger=lambda: ledger,
         now=100.0,
+        jump=0.0,
     )
 
 
 @pytest.fixture
 def maker(cluster):
-    return EventMaker("abc", "http://h:1/", cluster, cluster.ledger, lambda: cluster.now)
+    return EventMaker(
+        "abc",
+        "http://h:1/",
+        cluster,
+        cluster.ledger,
+        clock=lambda: cluster.now + cluster.jump,
+        ticks=lambda: cluster.now,
+    )
 
 
 def test_says_what_is_known_and_leaves_the_rest_out(cluster, maker):
@@ -92,6 +100,15 @@ def test_rates_are_over_some_seconds_and_none_is_left_at_the_end(cluster, maker)
     cluster.now += 10
     assert rates(0) == 0  # Another process in the node's place counts anew.
     assert rates(0, over=True) is None
+
+
+def test_a_wall_clock_that_is_set_back_does_not_stop_rates(cluster, maker):
+    for rows, jump in ((0, 0.0), (500, -3600.0)):
+        cluster.node["metrics"] = {"rows": rows}
+        cluster.jump = jump
+        (told,) = maker.look(over=False)["nodes"]
+        cluster.now += 5
+    assert told["rows_per_second"] == 100
 
 
 def test_what_grew_between_two_heartbeats_is_over_the_time_between_them(cluster, maker):
