@@ -249,9 +249,7 @@ def _variables_of(model: Any) -> list[Any]:
 def _flat_metrics_of(model: Any) -> list[Any]:
     # Keras 3 has metrics of several; legacy Keras' have an empty list, being layers.
     return [
-        each
-        for metric in model.metrics
-        for each in getattr(metric, "metrics", None) or [metric]
+        each for metric in model.metrics for each in getattr(metric, "metrics", None) or [metric]
     ]
 
 

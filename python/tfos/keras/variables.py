@@ -19,7 +19,8 @@ def steps_of(optimizer: Any) -> Any:
     """The variable that counts its steps, also those that only add gradients up: ``iterations`` are
     the steps that use them. The scaling of losses counts none, but the optimizer inside."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    return optimizer._iterations
+    # The first versions of Keras 3 have one count for both.
+    return vars(optimizer).get("_iterations", optimizer.iterations)
 
 
 def accumulated_in(optimizer: Any) -> list[Any]:
