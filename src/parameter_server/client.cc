@@ -251,15 +251,16 @@ Status Client::Read(std::uint8_t part, std::span<const std::span<std::byte>> ten
   for (const auto& tensor : tensors) sizes.push_back(tensor.size());
   TFOS_RETURN_IF_ERROR(CheckTensors(sizes));
   for (const Share& share : shares_) {
-    std::vector<std::byte> all(share.end - share.begin);
-    share.link->Start({.pull = all, .part = part, .copy = CopyOf(share, /*has_push=*/false)});
+    read_.resize(share.end - share.begin);
+    share.link->Start({.pull = read_, .part = part, .copy = CopyOf(share, /*has_push=*/false)});
     TFOS_RETURN_IF_ERROR(AwaitLink(share));
     for (const Layout::Part& piece : layout_.PartsOf(share.begin, share.end)) {
       const std::uint64_t offset = piece.begin - layout_.place(piece.variable).begin;
-      std::memcpy(tensors[piece.variable].data() + offset, all.data() + (piece.begin - share.begin),
-                  piece.bytes);
+      std::memcpy(tensors[piece.variable].data() + offset,
+                  read_.data() + (piece.begin - share.begin), piece.bytes);
     }
   }
+  read_ = {};
   return {};
 }
 

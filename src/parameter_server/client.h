@@ -135,7 +135,9 @@ class Client {
   std::unique_ptr<std::byte[]> memory_;
   std::span<std::byte> base_;    ///< What this worker last got, or was told to have.
   std::span<std::byte> landed_;  ///< Where values arrive.
-  std::vector<Share> shares_;    ///< Behind the memory that their threads write to.
+  /// Where Read has a share arrive; kept when it fails, as a thread may write to it until it ends.
+  std::vector<std::byte> read_;
+  std::vector<Share> shares_;  ///< Behind the memory that their threads write to.
   bool under_way_ = false;
   bool pulling_ = false;     ///< What is under way pulls.
   bool has_landed_ = false;  ///< There are values in landed_ that are not in base_ yet.

@@ -1,11 +1,15 @@
-// A parameter server that has the key, and says what no server says: its client's calls end.
+// A parameter server that has the key, and says what no server says, or when none says it: its
+// client's calls end.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -20,6 +24,7 @@
 #include "net/listen.h"
 #include "net/socket.h"
 #include "net/stream.h"
+#include "parameter_server/client.h"
 #include "parameter_server/server_link.h"
 #include "parameter_server/wire/protocol.h"
 
@@ -33,15 +38,25 @@ constexpr std::chrono::seconds kLong(60);
 constexpr std::size_t kShareBytes = 256;
 
 /// Accepts one client, tells it that the server has values, and then says `for_ever` until the
-/// client has gone.
+/// client has gone, once it may.
 class TalkingServer {
  public:
-  TalkingServer(std::string first, std::string for_ever)
+  TalkingServer(std::string first, std::string for_ever, bool goes_on = true)
       : first_(std::move(first)),
         for_ever_(std::move(for_ever)),
+        goes_on_(goes_on),
         listener_(net::ListenTcp("127.0.0.1", 0, 0).value()),
         thread_([this] { Talk(); }) {}
-  ~TalkingServer() { thread_.join(); }
+  ~TalkingServer() {
+    GoOn();
+    thread_.join();
+  }
+
+  void GoOn() {
+    goes_on_ = true;
+    goes_on_.notify_all();
+  }
+  void AwaitSaid() const { said_.wait(false); }
 
   ServerLink::Options OptionsOfClient(milliseconds patience) const {
     ServerLink::Options options;
@@ -70,13 +85,18 @@ class TalkingServer {
       return net::SendAll(*stream, std::as_bytes(std::span(text)), wait).ok();
     };
     if (!say(first_)) return;
+    goes_on_.wait(false);
     while (say(for_ever_)) {
+      said_ = true;
+      said_.notify_all();
     }
     EXPECT_FALSE(wait.deadline.passed()) << "the client has not gone";
   }
 
   const std::string first_;
   const std::string for_ever_;
+  std::atomic<bool> goes_on_;
+  std::atomic<bool> said_ = false;  ///< Once at least.
   const Secret key_ = Secret::Generate().value();
   const net::TcpListener listener_;
   std::thread thread_;
@@ -113,6 +133,52 @@ TEST(HostileServerTest, ValuesOfNothingAreRefused) {
   }
   const Status read = (*link)->status();
   EXPECT_THAT(read.ToString(), HasSubstr("values that were not asked for"));
+}
+
+// Half of the values have come. The link's thread is held while it waits for the others, which come
+// then, and goes on only when the call has returned: it writes them to where they were to go.
+TEST(HostileServerTest, WhatComesAfterAnInterruptedReadOverwritesNothing) {
+  constexpr std::size_t kBytes = 64 << 10;
+  const std::string half(kBytes / 2, '\0');
+  const std::string opened = EncodeVersion(MessageType::kOpened, 1);
+  TalkingServer server(
+      opened + Encode(MessageType::kValues, {.data_follow = true, .bytes = kBytes}) + half, half,
+      /*goes_on=*/false);
+  const ServerLink::Options link = server.OptionsOfClient(kLong);
+  std::atomic<bool> reads = false;
+  std::atomic<bool> holds = false;
+  std::atomic<bool> released = false;
+  ClientOptions options;
+  options.servers = {link.server};
+  options.variables = {{DType::kFloat32, kBytes / sizeof(float)}};
+  options.name = link.open.name;
+  options.key = link.key;
+  options.check = [&]() -> Status {
+    if (!holds) return {};
+    return {ErrorKind::kInterrupted, "somebody has had enough"};
+  };
+  // The thread asks where the server is when the job begins, and while it waits.
+  options.find = [&, asked = 0](std::size_t) mutable {
+    if (reads && ++asked == 2) {
+      server.GoOn();
+      server.AwaitSaid();
+      holds = true;
+      released.wait(false);
+    }
+    return link.server;
+  };
+  auto client = Client::Connect(std::move(options));
+  ASSERT_TRUE(client.ok()) << client.status().ToString();
+  reads = true;
+  std::vector<std::byte> values(kBytes);
+  const std::span<std::byte> rooms[] = {values};
+  EXPECT_THAT((*client)->Read(0, rooms).ToString(), HasSubstr("had enough"));
+  // What is free has another owner now.
+  const std::vector<std::byte> others(kBytes, std::byte{0x55});
+  released = true;
+  released.notify_all();
+  client->reset();  // Its thread has ended.
+  EXPECT_EQ(std::ranges::count(others, std::byte{0x55}), std::ssize(others));
 }
 
 }  // namespace
