@@ -128,7 +128,7 @@ void ParameterServers(std::vector<Seed>& seeds) {
     const Range range{.part = part, .data_follow = true, .begin = 0, .bytes = 256, .version = 5};
     return Encode(MessageType::kValues, range) + std::string(256, 'v');
   };
-  const std::string opened = EncodeVersion(MessageType::kOpened, 4);
+  const std::string opened = Encode(Opened{.version = 4});
   const std::string committed = EncodeVersion(MessageType::kCommitted, 5);
   const std::string started = EncodeVersion(MessageType::kStarted, 7);
   const std::string waiting = Encode(Waiting{.clock = 5, .other_clock = 2, .name = "worker:1"});

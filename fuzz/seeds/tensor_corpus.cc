@@ -177,6 +177,7 @@ parameter_server::Open OpenOf(std::uint64_t region_bytes, std::uint64_t elements
                    .beta_2 = 0.999,
                    .epsilon = 1e-7},
           .starts = true,
+          .link = 42,
           .staleness = 3,
           .region_bytes = region_bytes,
           .name = "worker:0",
@@ -191,7 +192,7 @@ void AddParameterClients(std::vector<Seed>& seeds) {
   const std::string data(128, '\1');
   const std::string rest =
       Encode(MessageType::kWrite, with_data) + data + EncodeVersion(MessageType::kStart, 7) +
-      Encode(MessageType::kPush, with_data) + data + EncodeVersion(MessageType::kCommit, 0) +
+      Encode(MessageType::kPush, with_data) + data + EncodeVersion(MessageType::kCommit, 1) +
       Encode(MessageType::kRead, Range{.part = 1, .bytes = 128});
   seeds.push_back({"parameter_server", "over_tcp", Byte(1) + Encode(open) + rest});
   Open gives = open;
@@ -212,7 +213,8 @@ void AddParameterMessages(std::vector<Seed>& seeds) {
       {"parameter_message", "values",
        Encode(MessageType::kValues, Range{.part = 1, .begin = 64, .bytes = 64, .version = 9})});
   seeds.push_back(
-      {"parameter_message", "opened", EncodeVersion(MessageType::kOpened, kNotStarted)});
+      {"parameter_message", "opened", Encode(Opened{.version = 5, .pushes = 3, .combined = 128})});
+  seeds.push_back({"parameter_message", "commit", EncodeVersion(MessageType::kCommit, 4)});
   seeds.push_back({"parameter_message", "waiting",
                    Encode(Waiting{.clock = 5, .other_clock = 2, .name = "worker:1"})});
   seeds.push_back(

@@ -31,6 +31,9 @@ void ParseAs(MessageType type, std::span<const std::byte> body) {
         if (open->rule.Check(open->share).ok()) (void)Layout::Of(open->share).ok();
       }
       break;
+    case MessageType::kOpened:
+      if (const auto opened = ParseOpened(body); opened.ok()) CheckSame(Encode(*opened), body);
+      break;
     case MessageType::kPush:
     case MessageType::kRead:
     case MessageType::kWrite:

@@ -1,7 +1,6 @@
 #include "parameter_server/clocks.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace tfos::parameter_server {
 
@@ -11,10 +10,10 @@ const Clocks::Worker& Clocks::Slowest() const {
       ->second;
 }
 
-void Clocks::Join(std::uint64_t worker, std::string name) {
+void Clocks::Join(std::uint64_t worker, const std::string& name, std::uint64_t clock) {
   if (workers_.contains(worker)) return;
-  const std::uint64_t clock = workers_.empty() ? 0 : Slowest().clock;
-  workers_[worker] = {.name = std::move(name), .clock = clock};
+  if (!workers_.empty()) clock = std::max(clock, Slowest().clock);
+  workers_[worker] = {.name = name, .clock = clock};
 }
 
 void Clocks::Advance(std::uint64_t worker) {

@@ -15,8 +15,10 @@ namespace tfos::parameter_server {
 /// Distributed ML via a Stale Synchronous Parallel Parameter Server", 2013.
 class Clocks {
  public:
-  /// A worker begins to push: as far as the slowest one is. Nothing happens when it has before.
-  void Join(std::uint64_t worker, std::string name);
+  /// A worker begins to push: as far as the slowest one is. One that has pushed before, over a
+  /// connection that is gone, is at least at its `clock` of then. Nothing happens to one that is
+  /// here.
+  void Join(std::uint64_t worker, const std::string& name, std::uint64_t clock = 0);
   /// It is gone; nobody waits for it any more.
   void Leave(std::uint64_t worker) { workers_.erase(worker); }
   /// It has pushed once more.

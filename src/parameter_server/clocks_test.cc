@@ -49,5 +49,16 @@ TEST(ClocksTest, WhoComesLaterIsAsFarAsTheSlowest) {
   EXPECT_FALSE(clocks.WaitsFor(1, 0));
 }
 
+TEST(ClocksTest, WhoComesAnewIsNotBehindWhereItWas) {
+  Clocks clocks;
+  clocks.Join(1, "a", 4);
+  EXPECT_EQ(clocks.clock(1), 4U) << "it is alone";
+  clocks.Join(2, "b", 6);
+  EXPECT_EQ(clocks.clock(2), 6U);
+  EXPECT_TRUE(clocks.WaitsFor(2, 1));
+  clocks.Join(3, "c", 2);
+  EXPECT_EQ(clocks.clock(3), 4U) << "nobody waits longer for it than for the slowest";
+}
+
 }  // namespace
 }  // namespace tfos::parameter_server

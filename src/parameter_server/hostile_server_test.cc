@@ -114,16 +114,28 @@ TEST(HostileServerTest, AnEndlessTalkAboutWaitingEndsAtTheDeadline) {
 }
 
 TEST(HostileServerTest, WhoHasNoValuesIsNotToGiveThem) {
-  const TalkingServer server({}, EncodeVersion(MessageType::kOpened, kNotStarted));
+  const TalkingServer server({}, Encode(Opened{.version = kNotStarted}));
   const auto link = ServerLink::Connect(server.OptionsOfClient(kLong));
   ASSERT_FALSE(link.ok());
   EXPECT_EQ(link.status().kind(), ErrorKind::kBug) << link.status().ToString();
   EXPECT_THAT(link.status().ToString(), HasSubstr("wants values of a client that has none"));
 }
 
+TEST(HostileServerTest, NobodyHasMoreThanWasPushed) {
+  for (const Opened& opened :
+       {Opened{.version = 1, .pushes = 1}, Opened{.version = 1, .combined = 64},
+        Opened{.version = 1, .pushes = ~std::uint64_t{0}}}) {
+    const TalkingServer server({}, Encode(opened));
+    const auto link = ServerLink::Connect(server.OptionsOfClient(kLong));
+    ASSERT_FALSE(link.ok());
+    EXPECT_EQ(link.status().kind(), ErrorKind::kBug) << link.status().ToString();
+    EXPECT_THAT(link.status().ToString(), HasSubstr("more than was pushed"));
+  }
+}
+
 TEST(HostileServerTest, ValuesOfNothingAreRefused) {
   const TalkingServer server(
-      EncodeVersion(MessageType::kOpened, 1),
+      Encode(Opened{.version = 1}),
       Encode(MessageType::kValues, {.data_follow = true, .begin = 0, .bytes = 0, .version = 1}));
   const auto link = ServerLink::Connect(server.OptionsOfClient(kLong));
   ASSERT_TRUE(link.ok()) << link.status().ToString();
@@ -140,7 +152,7 @@ TEST(HostileServerTest, ValuesOfNothingAreRefused) {
 TEST(HostileServerTest, WhatComesAfterAnInterruptedReadOverwritesNothing) {
   constexpr std::size_t kBytes = 64 << 10;
   const std::string half(kBytes / 2, '\0');
-  const std::string opened = EncodeVersion(MessageType::kOpened, 1);
+  const std::string opened = Encode(Opened{.version = 1});
   TalkingServer server(
       opened + Encode(MessageType::kValues, {.data_follow = true, .bytes = kBytes}) + half, half,
       /*goes_on=*/false);

@@ -1,8 +1,9 @@
 // Servers that are lost and come again: which client gives them values, and what becomes of what is
-// under way.
+// under way. And connections that break while the server is there.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <chrono>
@@ -230,6 +231,44 @@ TEST_P(ReturningServerTest, AtWhateverMomentItDiesTheOnlyWorkerLosesNothing) {
   }
 }
 
+/// Breaks all connections of this process, as a network that fails: both ends stay.
+void BreakConnections() {
+  constexpr int kMostDescriptors = 1024;
+  for (int fd = 0; fd < kMostDescriptors; ++fd) {
+    sockaddr_storage peer{};
+    socklen_t bytes = sizeof(peer);
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &bytes) == 0) {
+      ::shutdown(fd, SHUT_RDWR);
+    }
+  }
+}
+
+TEST_P(ReturningServerTest, AtWhateverMomentConnectionsBreakAPushCountsOnce) {
+  for (const Client::Exchange& exchange : {kChange, kOverlapped}) {
+    servers_.clear();
+    StartThatReturn(2);
+    const auto client = Chief(0, {.workers = 1});
+    constexpr int kRounds = 60;
+    std::atomic<bool> ended = false;
+    std::thread breaker([&] {
+      for (std::size_t breaks = 0; !ended; ++breaks) {
+        // In some push.
+        const Server& server = servers_[breaks % 2]->server();
+        const std::uint64_t before = server.counters().bytes_combined;
+        while (!ended && server.counters().bytes_combined == before) std::this_thread::yield();
+        BreakConnections();
+      }
+    });
+    for (int i = 0; i < kRounds; ++i) EXPECT_TRUE(Push(*client, 1, exchange).ok());
+    ended = true;
+    breaker.join();
+    ASSERT_TRUE(client->Run(kPull, {}).ok());
+    ExpectAll(*client, kRounds);
+    EXPECT_EQ(client->version(), kRounds);
+    for (const auto& server : servers_) EXPECT_EQ(server->server().counters().pushes, kRounds);
+  }
+}
+
 TEST_P(ReturningServerTest, TheOptimizersSlotsComeBackAsTheyWereLastCopied) {
   const Rule adam{.combiner = Combiner::kAdam,
                   .workers = 1,
@@ -287,7 +326,7 @@ TEST_P(ReturningServerTest, WhereTheGiverDiesTheNextOneIsAsked) {
   open.share = variables_;
   giver.Send(Encode(open));
   ASSERT_TRUE(Push(*client, 1, kOverlapped).ok());
-  const std::string opened = EncodeVersion(MessageType::kOpened, kNotStarted);
+  const std::string opened = Encode(Opened{.version = kNotStarted});
   EXPECT_EQ(giver.Read(opened.size()), opened) << "it has the newest";
   giver.Close();
   ASSERT_TRUE(client->Run(kPull, {}).ok());

@@ -49,10 +49,11 @@ struct Server::Client {
   std::uint64_t gives = kNotStarted;  ///< The version of its copy.
   std::optional<std::uint32_t> staleness;
   SharedMemory region;
-  std::uint64_t step = 0;  ///< Of the push under way; 0 for none.
-  bool commits = false;    ///< Has pushed, and waits for others.
-  std::string told_of;     ///< Whom it was told that it waits for.
-  Status ended;            ///< Why it is to be dropped.
+  std::uint64_t link = 0;  ///< As it names it; 0: not at all.
+  LinkPushes pushes;
+  bool commits = false;  ///< Has pushed, and waits for others.
+  std::string told_of;   ///< Whom it was told that it waits for.
+  Status ended;          ///< Why it is to be dropped.
 
   /// A client reads its answer before it is heard again.
   bool heard() const { return !commits && !waits_for_start && !connection.sending(); }
@@ -124,7 +125,8 @@ Status Server::Run() {
     std::size_t entry = others;
     for (Client& client : clients_) {
       const int ready = entries[entry++].revents | (client.has_said() ? POLLIN : 0);
-      if (ready != 0) Serve(client, static_cast<short>(ready));
+      // One that has come anew over another connection says nothing more over this one.
+      if (ready != 0 && client.ended.ok()) Serve(client, static_cast<short>(ready));
     }
     for (auto it = clients_.begin(); it != clients_.end();) {
       if (!it->ended.ok()) Leave(*it);
@@ -198,7 +200,7 @@ Status Server::OnMessage(Client& client, const Header& header, std::span<const s
     case MessageType::kPush:
       return OnPush(client, body, data);
     case MessageType::kCommit:
-      return OnCommit(client);
+      return OnCommit(client, body);
     case MessageType::kRead:
       return OnRead(client, body);
     case MessageType::kWrite:
@@ -230,6 +232,7 @@ Status Server::OnOpen(Client& client, std::span<const std::byte> body) {
                           SharedMemory::Map(client.connection.TakePassed(), open.region_bytes,
                                             /*writable=*/false));
   }
+  TakeLink(client, open.link);
   client.opened = true;
   client.starts = open.starts && options_.returns;
   client.gives = open.gives;
@@ -242,6 +245,26 @@ Status Server::OnOpen(Client& client, std::span<const std::byte> body) {
     return {};
   }
   return TellOpened(client);
+}
+
+void Server::TakeLink(Client& client, std::uint64_t link) {
+  if (link == 0) return;
+  for (Client& older : clients_) {
+    if (older.link != link) continue;
+    // What is left to read of it comes again.
+    PutLink(older);
+    if (older.ended.ok()) older.ended = {ErrorKind::kReconnect, "it has connected anew"};
+  }
+  client.link = link;
+  client.pushes = gone_links_.Take(link);
+}
+
+void Server::PutLink(Client& client) {
+  client.pushes.clock = std::max(client.pushes.clock, clocks_.clock(client.id));
+  clocks_.Leave(client.id);
+  const bool has_pushed = client.pushes.committed > 0 || client.pushes.step > 0;
+  if (client.link != 0 && has_pushed) gone_links_.Put(client.link, client.pushes);
+  client.link = 0;
 }
 
 Status Server::CheckSame(const Open& open) const {
@@ -277,7 +300,10 @@ Status Server::TellOpened(Client& client) {
     TFOS_ASSIGN_OR_RETURN(memory, store_->memory().OpenForReading());
   }
   const std::uint64_t version = store_->started() ? store_->version() : kNotStarted;
-  client.connection.Send(EncodeVersion(MessageType::kOpened, version), std::move(memory));
+  client.connection.Send(Encode(Opened{.version = version,
+                                       .pushes = client.pushes.committed,
+                                       .combined = client.pushes.combined}),
+                         std::move(memory));
   return {};
 }
 
@@ -322,21 +348,35 @@ Status Server::OnPush(Client& client, std::span<const std::byte> body,
     }
     pushed = region.subspan(range.begin, range.bytes);
   }
-  if (client.step == 0) {
-    client.step = store_->BeginPush();
-    // Not before: a worker that only reads, or has nothing to push yet, keeps nobody waiting.
-    if (client.staleness) clocks_.Join(client.id, client.name);
+  LinkPushes& pushes = client.pushes;
+  if (range.begin != pushes.combined) {
+    return {ErrorKind::kBadInput, "a push that does not go on where it was"};
   }
+  if (pushes.step == 0) pushes.step = store_->BeginPush();
+  // Not before: a worker that only reads, or has nothing to push yet, keeps nobody waiting.
+  if (client.staleness) clocks_.Join(client.id, client.name, pushes.clock);
+  TFOS_RETURN_IF_ERROR(store_->Push(pushes.step, range.begin, pushed));
   bytes_combined_ += pushed.size();
-  return store_->Push(client.step, range.begin, pushed);
+  pushes.combined += pushed.size();
+  return {};
 }
 
-Status Server::OnCommit(Client& client) {
-  if (client.step == 0) return {ErrorKind::kBadInput, "COMMIT without a preceding PUSH"};
-  client.step = 0;
-  store_->FinishPush();
-  ++pushes_;
-  clocks_.Advance(client.id);
+Status Server::OnCommit(Client& client, std::span<const std::byte> body) {
+  TFOS_ASSIGN_OR_RETURN(const std::uint64_t number, ParseVersion(body));
+  LinkPushes& pushes = client.pushes;
+  if (pushes.step != 0 && number == pushes.committed + 1) {
+    pushes.step = 0;
+    pushes.combined = 0;
+    ++pushes.committed;
+    store_->FinishPush();
+    ++pushes_;
+    clocks_.Advance(client.id);
+  } else if (pushes.step == 0 && number != 0 && number == pushes.committed) {
+    // It was committed before, and the answer was lost with the connection.
+    if (client.staleness) clocks_.Join(client.id, client.name, pushes.clock);
+  } else {
+    return {ErrorKind::kBadInput, "COMMIT of another push than the one under way"};
+  }
   client.commits = true;  // AnswerWaiting answers.
   client.told_of.clear();
   return {};
@@ -399,7 +439,7 @@ void Server::Leave(Client& client) {
   }
   if (client.opened) --workers_;
   if (client.id == giver_) giver_ = 0;
-  clocks_.Leave(client.id);
+  PutLink(client);
   closed_received_ += client.connection.bytes_received();
   closed_sent_ += client.connection.bytes_sent();
 }

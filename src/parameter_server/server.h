@@ -17,6 +17,7 @@
 #include "net/handshake/acceptor.h"
 #include "net/handshake/protocol.h"
 #include "parameter_server/clocks.h"
+#include "parameter_server/model/link_pushes.h"
 #include "parameter_server/model/store.h"
 #include "parameter_server/wire/connection.h"
 #include "parameter_server/wire/protocol.h"
@@ -89,8 +90,12 @@ class Server {
                    std::span<const std::byte> data);
   Status OnOpen(Client& client, std::span<const std::byte> body);
   Status CheckSame(const Open& open) const;
+  /// Goes on with what the link has pushed over another connection, which ends if it has not yet.
+  void TakeLink(Client& client, std::uint64_t link);
+  /// Keeps what is known of the client's link for its next connection. This one pushes no more.
+  void PutLink(Client& client);
   Status OnPush(Client& client, std::span<const std::byte> body, std::span<const std::byte> data);
-  Status OnCommit(Client& client);
+  Status OnCommit(Client& client, std::span<const std::byte> body);
   Status OnRead(Client& client, std::span<const std::byte> body);
   Status OnWrite(std::span<const std::byte> body, std::span<const std::byte> data);
   Status OnStart(Client& client, std::span<const std::byte> body);
@@ -115,6 +120,7 @@ class Server {
   std::unique_ptr<net::Acceptor> acceptor_;
   std::unique_ptr<Store> store_;
   Clocks clocks_;
+  GoneLinks gone_links_;
   std::list<Client> clients_;
   std::uint64_t next_id_ = 0;
   std::uint64_t giver_ = 0;  ///< The client that was asked for values; 0: none.

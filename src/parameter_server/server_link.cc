@@ -4,8 +4,10 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
+#include "base/crypto/secret.h"
 #include "base/format.h"
 #include "base/logging.h"
 #include "base/thread/guarded.h"
@@ -28,6 +30,18 @@ constexpr int kMostLastWords = 16;
 
 Status Gone() { return {ErrorKind::kReconnect, "it is gone: its process or its host has ended"}; }
 
+/// That no other link has.
+Result<std::uint64_t> RandomNumber() {
+  TFOS_ASSIGN_OR_RETURN(const std::string hex, RandomHex(sizeof(std::uint64_t)));
+  std::uint64_t number = 0;
+  std::from_chars(hex.data(), hex.data() + hex.size(), number, 16);
+  return number;
+}
+
+Status UnexpectedReply() {
+  return {ErrorKind::kBug, "the server sent an unexpected kind of reply"};
+}
+
 Status Late() {
   return {ErrorKind::kRetryLater,
           "no values within the deadline: the first worker, which gives them, has not come"};
@@ -37,6 +51,7 @@ Status Late() {
 
 Result<std::unique_ptr<ServerLink>> ServerLink::Connect(Options options) {
   std::unique_ptr<ServerLink> link(new ServerLink(std::move(options)));
+  TFOS_ASSIGN_OR_RETURN(link->options_.open.link, RandomNumber());
   link->BeginToWait();
   TFOS_RETURN_IF_ERROR(link->About(link->OpenFirst()));
   // What follows has no end in time: a server that is there answers.
@@ -109,12 +124,16 @@ Status ServerLink::OpenStore(const Copy& copy) {
   }
   TFOS_RETURN_IF_ERROR(SendAll(rest));
   UniqueFd memory;
-  TFOS_ASSIGN_OR_RETURN(const std::uint64_t version, AwaitVersion(MessageType::kOpened, &memory));
+  TFOS_ASSIGN_OR_RETURN(const Header header, Receive(&memory));
+  if (header.type != MessageType::kOpened) return UnexpectedReply();
+  TFOS_ASSIGN_OR_RETURN(const Opened opened, ParseOpened(std::as_bytes(std::span(body_))));
+  const std::uint64_t version = opened.version;
   view_.reset();
   if (local_socket_) {
     TFOS_ASSIGN_OR_RETURN(view_, StoreView::Map(std::move(memory), options_.share_bytes));
   }
   local_ = local_socket_;
+  TFOS_RETURN_IF_ERROR(GoOnFrom(opened));
   if (version == kNotStarted && copy.version != kNotStarted) return Give(copy);
   if (version == kNotStarted && !open.starts) {
     return {ErrorKind::kBug, "the server wants values of a client that has none"};
@@ -179,6 +198,8 @@ void ServerLink::BeginToWait() {
 Status ServerLink::Do(const Job& job) {
   BeginToWait();
   combined_ = false;
+  sent_ = 0;
+  resume_at_ = 0;
   Status done = HasMoved() ? Gone() : Attempt(job);
   while (!done.ok() && ComesAgain(done)) {
     TFOS_RETURN_IF_ERROR(AwaitReturn(job, done));
@@ -196,7 +217,7 @@ Status ServerLink::Attempt(const Job& job) {
 }
 
 Status ServerLink::PushFilled() {
-  std::uint64_t pushed = 0;
+  std::uint64_t pushed = resume_at_;
   while (pushed < outgoing_.size()) {
     std::uint64_t filled = 0;
     {
@@ -208,14 +229,17 @@ Status ServerLink::PushFilled() {
     while (pushed < filled) {
       const std::uint64_t bytes = std::min<std::uint64_t>(filled - pushed, kMostDataBytes);
       const Range range{.data_follow = !shares_region(), .begin = pushed, .bytes = bytes};
+      sent_ = std::max(sent_, pushed + bytes);
       TFOS_RETURN_IF_ERROR(SendText(Encode(MessageType::kPush, range)));
       if (range.data_follow) TFOS_RETURN_IF_ERROR(SendAll(outgoing_.subspan(pushed, bytes)));
       pushed += bytes;
     }
   }
-  TFOS_RETURN_IF_ERROR(SendText(EncodeVersion(MessageType::kCommit, 0)));
+  TFOS_RETURN_IF_ERROR(SendText(EncodeVersion(MessageType::kCommit, pushes_ + 1)));
   TFOS_ASSIGN_OR_RETURN(version_, AwaitVersion(MessageType::kCommitted));
   combined_ = true;
+  ++pushes_;
+  sent_ = 0;
   return {};
 }
 
@@ -350,11 +374,9 @@ Result<Header> ServerLink::Receive(UniqueFd* passed) {
   }
 }
 
-Result<std::uint64_t> ServerLink::AwaitVersion(MessageType type, UniqueFd* passed) {
-  TFOS_ASSIGN_OR_RETURN(const Header header, Receive(passed));
-  if (header.type != type) {
-    return Status(ErrorKind::kBug, "the server sent an unexpected kind of reply");
-  }
+Result<std::uint64_t> ServerLink::AwaitVersion(MessageType type) {
+  TFOS_ASSIGN_OR_RETURN(const Header header, Receive());
+  if (header.type != type) return UnexpectedReply();
   return ParseVersion(std::as_bytes(std::span(body_)));
 }
 

@@ -41,7 +41,8 @@ struct ServerAddress {
 ///
 /// Where a lost server comes again (`find`), what is under way waits for that, and is done there:
 /// a push, unless the lost one had combined it, and a pull. A server that has no values gets this
-/// client's copy if it asks for that.
+/// client's copy if it asks for that. Where the connection alone was lost, the server tells what it
+/// has of the push, and gets the rest.
 ///
 /// Owner and lifetime: of a Client. Threads: one calls it, except Abort. Errors: the first one
 /// ends it: reconnect when the server is gone, with its name; bad input when it refuses this
@@ -131,6 +132,8 @@ class ServerLink {
   /// Waits for the server that was lost, and opens it.
   Status AwaitReturn(const Job& job, const Status& why);
   Status AwaitFilled();
+  /// Goes on with the push under way from what the server has of it.
+  Status GoOnFrom(const Opened& opened);
   /// Keeps a copy of the slots when it is time.
   Status CopySlots();
   /// Ends waits of the link's thread.
@@ -144,7 +147,7 @@ class ServerLink {
   Status SendText(const std::string& message);
   /// The next message, whose body is left in body_. WAITING and FAILED are dealt with.
   Result<Header> Receive(UniqueFd* passed = nullptr);
-  Result<std::uint64_t> AwaitVersion(MessageType type, UniqueFd* passed = nullptr);
+  Result<std::uint64_t> AwaitVersion(MessageType type);
   Status ReceiveAll(std::span<std::byte> room, UniqueFd* passed = nullptr);
   /// Whether the server is there.
   Status CheckConnected() const;
@@ -164,9 +167,12 @@ class ServerLink {
   std::atomic<std::uint64_t> version_ = kNotStarted;
   std::atomic<bool> aborted_ = false;
 
-  bool lost_ = false;      ///< The server is, and has not come again.
-  bool gave_ = false;      ///< The server that came again has this client's copy.
-  bool combined_ = false;  ///< It has what the job pushes.
+  bool lost_ = false;            ///< The server is, and has not come again.
+  bool gave_ = false;            ///< The server that came again has this client's copy.
+  bool combined_ = false;        ///< It has what the job pushes.
+  std::uint64_t pushes_ = 0;     ///< Of this link that the server says are committed.
+  std::uint64_t sent_ = 0;       ///< Bytes of the push under way that the server may have.
+  std::uint64_t resume_at_ = 0;  ///< From here on it gets the push under way.
   std::vector<std::vector<std::byte>> slots_;  ///< Copies of the server's.
   bool has_slots_ = false;                     ///< They are whole.
   Clock::TimePoint copy_at_{};                 ///< When to copy them again.

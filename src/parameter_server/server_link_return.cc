@@ -52,6 +52,25 @@ Status ServerLink::OpenFirst() {
   }
 }
 
+Status ServerLink::GoOnFrom(const Opened& opened) {
+  resume_at_ = 0;
+  if (sent_ == outgoing_.size() && opened.pushes == pushes_ + 1 && opened.combined == 0) {
+    // Only the answer was lost, or has not come yet. It is asked for again: slower workers may
+    // hold it up.
+    combined_ = false;
+    resume_at_ = outgoing_.size();
+    return {};
+  }
+  // Another server, or one that has forgotten this link, knows of no pushes.
+  const bool knows_nothing = opened.pushes == 0 && opened.combined == 0;
+  if (!knows_nothing && (opened.pushes != pushes_ || opened.combined > sent_)) {
+    return {ErrorKind::kBug, "the server says that it has more than was pushed"};
+  }
+  pushes_ = opened.pushes;
+  resume_at_ = opened.combined;
+  return {};
+}
+
 Status ServerLink::AwaitFilled() {
   const MutexLock lock(mutex_);
   while (!closing_ && filled_ < outgoing_.size()) changed_.Wait(mutex_);

@@ -83,6 +83,7 @@ std::string Encode(const Open& open) {
   AppendRule(open.rule, body);
   AppendBytes(static_cast<std::uint8_t>(open.starts), body);
   AppendBytes(open.gives, body);
+  AppendBytes(open.link, body);
   AppendBytes(open.staleness.value_or(kAnyStaleness), body);
   AppendBytes(open.region_bytes, body);
   AppendText(open.name, body);
@@ -102,6 +103,7 @@ Result<Open> ParseOpen(std::span<const std::byte> body) {
   open.rule = TakeRule(pieces);
   open.starts = pieces.TakeFlag();
   open.gives = pieces.Take<std::uint64_t>();
+  open.link = pieces.Take<std::uint64_t>();
   if (const auto staleness = pieces.Take<std::uint32_t>(); staleness != kAnyStaleness) {
     open.staleness = staleness;
   }
@@ -117,6 +119,25 @@ Result<Open> ParseOpen(std::span<const std::byte> body) {
   }
   TFOS_RETURN_IF_ERROR(Finish(pieces, "OPEN"));
   return open;
+}
+
+std::string Encode(const Opened& opened) {
+  std::string body;
+  AppendBytes(opened.version, body);
+  AppendBytes(opened.pushes, body);
+  AppendBytes(opened.combined, body);
+  return WithHeader(MessageType::kOpened, body);
+}
+
+Result<Opened> ParseOpened(std::span<const std::byte> body) {
+  ByteReader pieces(body);
+  Opened opened;
+  opened.version = pieces.Take<std::uint64_t>();
+  opened.pushes = pieces.Take<std::uint64_t>();
+  opened.combined = pieces.Take<std::uint64_t>();
+  if (opened.combined % kAlignment != 0) pieces.Refuse();
+  TFOS_RETURN_IF_ERROR(Finish(pieces, "OPENED"));
+  return opened;
 }
 
 std::string Encode(MessageType type, const Range& range) {

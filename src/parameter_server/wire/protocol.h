@@ -19,7 +19,7 @@
 
 namespace tfos::parameter_server {
 
-inline constexpr net::Protocol kProtocol{.magic = "tfos-par", .version = 3, .name = "parameters"};
+inline constexpr net::Protocol kProtocol{.magic = "tfos-par", .version = 4, .name = "parameters"};
 
 enum class MessageType : std::uint32_t {
   kOpen = 1,
@@ -58,12 +58,21 @@ struct Open {
   bool starts = false;
   /// The version of the values that it can give a server that came again; kNotStarted: of none.
   std::uint64_t gives = kNotStarted;
+  /// A random number of this client's link to this server, the same each time that it connects. The
+  /// server goes on with what it pushes. 0: it remembers nothing.
+  std::uint64_t link = 0;
   /// Pushes the other workers may be behind this one; none: as many as they like.
   std::optional<std::uint32_t> staleness;
   /// The size of the memory whose descriptor comes along; 0 for none.
   std::uint64_t region_bytes = 0;
   std::string name;  ///< For messages.
   std::vector<Variable> share;
+};
+/// The answer to it.
+struct Opened {
+  std::uint64_t version = 0;   ///< kNotStarted: the server has no values.
+  std::uint64_t pushes = 0;    ///< Of the client's link that are committed.
+  std::uint64_t combined = 0;  ///< Bytes that the server has of the next one.
 };
 /// A range of the share. With `data_follow` so many bytes come behind the message.
 struct Range {
@@ -85,15 +94,18 @@ struct Failed {
 
 // Messages with their headers.
 std::string Encode(const Open& open);
+std::string Encode(const Opened& opened);
 /// kPush, kRead, kWrite or kValues.
 std::string Encode(MessageType type, const Range& range);
-/// kStart, kOpened, kCommitted or kStarted; kCommit with 0.
+/// kStart, kCommitted or kStarted; kCommit with the number of the push among those of the link.
 std::string EncodeVersion(MessageType type, std::uint64_t version);
 std::string Encode(const Waiting& waiting);
 std::string Encode(const Failed& failed);
 
 // Bodies.
 Result<Open> ParseOpen(std::span<const std::byte> body);
+/// Also bad input where no range can end at `combined`.
+Result<Opened> ParseOpened(std::span<const std::byte> body);
 Result<Range> ParseRange(std::span<const std::byte> body);
 Result<std::uint64_t> ParseVersion(std::span<const std::byte> body);
 Result<Waiting> ParseWaiting(std::span<const std::byte> body);

@@ -22,6 +22,7 @@ Open SomeOpen() {
   return {.rule = {.combiner = Combiner::kAdam, .workers = 3, .learning_rate = 0.5, .beta_1 = 0.9},
           .starts = true,
           .gives = 1234567890123,
+          .link = 42,
           .staleness = 4,
           .region_bytes = 128,
           .name = "worker:1 on host b",
@@ -37,11 +38,18 @@ TEST(ProtocolTest, MessagesComeBackAsTheyWere) {
   EXPECT_EQ(parsed->rule, SomeOpen().rule);
   EXPECT_TRUE(parsed->starts);
   EXPECT_EQ(parsed->gives, 1234567890123U);
+  EXPECT_EQ(parsed->link, 42U);
   EXPECT_EQ(parsed->staleness, 4U);
   EXPECT_EQ(parsed->region_bytes, 128U);
   EXPECT_EQ(parsed->name, "worker:1 on host b");
   EXPECT_EQ(parsed->share, SomeOpen().share);
 
+  const auto opened =
+      ParseOpened(BodyOf(Encode(Opened{.version = 5, .pushes = 3, .combined = 128})));
+  ASSERT_TRUE(opened.ok());
+  EXPECT_EQ(opened->version, 5U);
+  EXPECT_EQ(opened->pushes, 3U);
+  EXPECT_EQ(opened->combined, 128U);
   const auto range = ParseRange(BodyOf(
       Encode(MessageType::kPush, {.part = 1, .data_follow = true, .begin = 64, .bytes = 9})));
   ASSERT_TRUE(range.ok());
@@ -109,6 +117,13 @@ TEST(ProtocolTest, DamagedMessagesAreRefusedOrStaySane) {
            EXPECT_TRUE(!range->data_follow || range->bytes <= kMostDataBytes);
            return true;
          });
+  Damage(Encode(Opened{.version = 5, .combined = 128}), [](std::vector<std::byte> body) {
+    const auto opened = ParseOpened(body);
+    if (!opened.ok()) return false;
+    EXPECT_TRUE(std::ranges::equal(BodyOf(Encode(*opened)), body));
+    EXPECT_EQ(opened->combined % kAlignment, 0U);
+    return true;
+  });
   Damage(Encode(Waiting{.clock = 1, .other_clock = 2, .name = "w"}),
          [](std::vector<std::byte> body) { return ParseWaiting(body).ok(); });
   Damage(Encode(Failed{.text = "why"}),
