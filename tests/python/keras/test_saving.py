@@ -375,10 +375,10 @@ def test_there_are_at_most_two_copies(tmp_path, monkeypatch):
     class Copies(list):
         __hash__ = object.__hash__
 
-    def state(epoch, step, optimizer, variables, callbacks):
+    def state(epoch, step, optimizer, variables, *others):
         copies = Copies(variables)
         alive.add(copies)
-        return State(epoch, step, optimizer, copies, callbacks)
+        return State(epoch, step, optimizer, copies, *others)
 
     def before_copying(model):
         most.append(len(alive))
