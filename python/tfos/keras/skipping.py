@@ -16,6 +16,14 @@ def skip_steps(model: Any, steps: int, *, reads: bool = True) -> bool:
     if plain is None or not hasattr(model, "steps_per_execution"):
         return False
     left = steps
+    results = model.get_metrics_result
+
+    def results_so_far() -> Any:
+        # Keras makes the metrics of ``compile`` when it trains on a batch.
+        compiled = getattr(model, "_compile_metrics", None)
+        if compiled is None or compiled.built:
+            return results()
+        return {each.name: each.result() for each in model.metrics if each is not compiled}
 
     def train_function(iterator: Any) -> Any:
         nonlocal left
@@ -26,10 +34,11 @@ def skip_steps(model: Any, steps: int, *, reads: bool = True) -> bool:
             if reads:
                 next(iterator)
             left -= 1
-        return model.get_metrics_result()
+        return results_so_far()
 
     train_function.of_keras = plain  # type: ignore[attr-defined]
     model.train_function = train_function
+    model.get_metrics_result = results_so_far  # Keras asks at the end of the epoch, too.
     return True
 
 
@@ -43,3 +52,4 @@ def skip_no_more(model: Any) -> None:
     plain = getattr(getattr(model, "train_function", None), "of_keras", None)
     if plain is not None:
         model.train_function = plain
+        del model.get_metrics_result

@@ -58,6 +58,26 @@ def test_all_batches_of_later_epochs_are_trained(steps, steps_per_epoch):
     assert trained == [first, first + BATCHES, first + 2 * BATCHES]
 
 
+@pytest.mark.parametrize("steps", [1, BATCHES, BATCHES + 3])
+def test_metrics_are_made_when_the_first_batch_is_trained(steps):
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False)])
+    model.compile("sgd", "mse", metrics=["mae", keras.metrics.MeanSquaredError("squares")])
+    joins, logged = Joins(model, []), []
+    joins.steps = steps
+    seen = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: logged.append(sorted(logs))
+    )
+    history = model.fit(
+        batches(BATCHES), epochs=2, verbose=0, callbacks=[joins, seen], validation_data=batches(1)
+    )
+    names = ["loss", "mae", "squares"]
+    skipped = min(steps, BATCHES)
+    assert logged == [["loss"]] * skipped + [names] * (2 * BATCHES - skipped)
+    assert np.isfinite(history.history["mae"][-1])
+    assert sorted(model.get_metrics_result()) == names
+    assert "get_metrics_result" not in vars(model)
+
+
 @pytest.mark.parametrize(("steps", "losses"), [(2, [7.0, 7.0]), (BATCHES + 2, [None, 7.0])])
 def test_no_loss_is_reported_of_batches_that_were_skipped(steps, losses):
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False)])
