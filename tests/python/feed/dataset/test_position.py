@@ -83,7 +83,7 @@ def fit(
         feed=node.source,
     )
     model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
-    model.compile("sgd", "mse")
+    model.compile("sgd", "mse", metrics=["mae"])
     dataset = node.dataset(8, spec=SPEC).map(noted)
     if prefetch:
         dataset = dataset.prefetch(prefetch)

@@ -121,7 +121,7 @@ def stopping_early(ctx, directory, dies):
         os.kill(os.getpid(), signal.SIGKILL)
 
     model = model_of(seed=3)
-    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
+    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse", metrics=["mae"])
     losses = keras.callbacks.LambdaCallback(
         on_epoch_end=lambda epoch, logs: logs.update(told=(3, 1, 2, 2, 2, 2)[epoch])
     )
@@ -152,7 +152,7 @@ def resumable(ctx, directory, moment, dies, sharded=False):
 
     begun = []
     model = model_of(seed=3 + ctx.rank)
-    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
+    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse", metrics=["mae"])
     begin = keras.callbacks.LambdaCallback(
         on_epoch_begin=lambda epoch, logs: begun.append(int(model.optimizer.iterations))
     )
@@ -181,7 +181,7 @@ def uneven(ctx, directory):
     import keras
 
     model = model_of(seed=3 + ctx.rank)
-    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
+    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse", metrics=["mae"])
     kept = ctx.checkpoint(directory, every_seconds=0, keep=2, sharded=True)
     model.fit(
         dataset_of(ctx.rank, BATCHES + 4 * ctx.rank),
@@ -198,7 +198,7 @@ def cannot_write_once(ctx, directory):
     import keras
 
     model = model_of(seed=3)
-    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
+    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse", metrics=["mae"])
     kept = ctx.checkpoint(directory, sharded=True)
     if ctx.rank == 1:
         plain = kept._directory._write_archive
@@ -235,7 +235,7 @@ def with_a_directory_each(ctx, directory):
     import keras
 
     model = model_of(seed=3)
-    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
+    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse", metrics=["mae"])
     begun = keras.callbacks.LambdaCallback(
         on_train_batch_begin=lambda *_: pathlib.Path(f"{directory}-begun").touch()
     )
@@ -254,7 +254,7 @@ def lose_the_chief(ctx):
 
     directory, sharded = ctx.args["directory"], ctx.args.get("sharded", False)
     model = model_of(seed=ctx.rank)
-    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
+    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse", metrics=["mae"])
 
     def die(model):
         if ctx.rank == 0:
@@ -315,7 +315,7 @@ def lose_the_chief_after_another(ctx):
             assert life > 0 or self.lost is not None
 
     model = model_of(seed=ctx.rank)
-    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
+    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse", metrics=["mae"])
     # If nodes agree, one of them asks for all: the one that knows when to stop asking.
     asks = not sharded or (ctx.rank, life) == (1, 0)
     kept = ctx.checkpoint(directory, every_seconds=0 if asks else NEVER, sharded=sharded)
@@ -371,7 +371,7 @@ def fit_what_is_left(ctx):
     # Without rows, as where all epochs are done, nothing else says what the columns are.
     spec = {"x": tf.TensorSpec([2], tf.float32), "y": tf.TensorSpec([], tf.float32)}
     model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
-    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
+    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse", metrics=["mae"])
     kept = ctx.checkpoint()
 
     def begin(epoch, logs=None):
@@ -428,7 +428,7 @@ def fit_and_note_rows(ctx):
     spec = {"x": tf.TensorSpec([2], tf.float32), "y": tf.TensorSpec([], of_labels)}
     dataset = ctx.dataset(8, features="x", label="y", spec=spec, remainder=args["remainder"])
     model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
-    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
+    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse", metrics=["mae"])
 
     class Act(keras.callbacks.Callback):
         epoch = 0
