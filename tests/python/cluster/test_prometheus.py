@@ -162,6 +162,8 @@ PEACE = {
     "TfosCheckpointNotWritten": ("tfos_node_checkpoint_failures", "0 0 0 0 0 0"),
     "TfosClusterIsDown": ("up", "1 1 1 0 1 1"),
 }
+#: Labels of single metrics, besides those of all.
+MORE_LABELS = {"up": {"job": "tfos"}, "tfos_nodes": {"state": "lost"}}
 LABELS = {"task": "1", "program": "digits", "application": "app-1", "host": "a", "instance": "a:1"}
 
 
@@ -169,7 +171,7 @@ LABELS = {"task": "1", "program": "digits", "application": "app-1", "host": "a",
 @pytest.mark.parametrize("is_raised", [True, False])
 def test_alerts_are_raised_by_what_they_are_about(alert, is_raised, tmp_path):
     metric, values = (ALERTS if is_raised else PEACE)[alert]
-    labels = LABELS | {"job": "tfos" if metric == "up" else "worker"}
+    labels = LABELS | {"job": "worker"} | MORE_LABELS.get(metric, {})
     series = f"{metric}{{{','.join(f'{key}={json.dumps(labels[key])}' for key in labels)}}}"
     (rule,) = [rule for rule in rules() if rule["alert"] == alert]
     filled = {
@@ -181,7 +183,11 @@ def test_alerts_are_raised_by_what_they_are_about(alert, is_raised, tmp_path):
         "interval": "1m",
         "input_series": [{"series": series, "values": values}],
         "alert_rule_test": [
-            {"eval_time": "5m", "alertname": alert, "exp_alerts": expected if is_raised else []}
+            {
+                "eval_time": f"{len(values.split()) - 1}m",
+                "alertname": alert,
+                "exp_alerts": expected if is_raised else [],
+            }
         ],
     }
     shutil.copy(MONITORING / "alerts.yml", tmp_path)
@@ -193,20 +199,21 @@ def test_alerts_are_raised_by_what_they_are_about(alert, is_raised, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_checkpoints_that_failed_long_ago_are_no_alert(tmp_path):
-    """Only the last 15 minutes count, and another failure then counts anew."""
-    series = 'tfos_node_checkpoint_failures{job="worker",task="0"}'
-    (rule,) = [rule for rule in rules() if rule["alert"] == "TfosCheckpointNotWritten"]
+def expect(tmp_path, expression, given, found):
+    """What an expression finds. ``given``: {series: values}, one a minute, as promtool reads them.
+    ``found``: {time: {series: value}}"""
     case = {
         "interval": "1m",
-        "input_series": [{"series": series, "values": "0 1x30 2x30"}],
+        "input_series": [{"series": series, "values": values} for series, values in given.items()],
         "promql_expr_test": [
-            {"expr": rule["expr"], "eval_time": time, "exp_samples": samples}
-            for time, samples in {
-                "10m": [{"labels": series, "value": 1}],
-                "25m": [],
-                "40m": [{"labels": series, "value": 2}],
-            }.items()
+            {
+                "expr": expression,
+                "eval_time": time,
+                "exp_samples": [
+                    {"labels": series, "value": value} for series, value in samples.items()
+                ],
+            }
+            for time, samples in found.items()
         ],
     }
     cases = tmp_path / "cases.yml"
@@ -215,6 +222,23 @@ def test_checkpoints_that_failed_long_ago_are_no_alert(tmp_path):
         [PROGRAMS / "promtool", "test", "rules", cases], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_checkpoints_that_failed_long_ago_are_no_alert(tmp_path):
+    """Only the last 15 minutes count, and another failure then counts anew."""
+    series = 'tfos_node_checkpoint_failures{job="worker",task="0"}'
+    (rule,) = [rule for rule in rules() if rule["alert"] == "TfosCheckpointNotWritten"]
+    found = {"10m": {series: 1}, "25m": {}, "40m": {series: 2}}
+    expect(tmp_path, rule["expr"], {series: "0 1x30 2x30"}, found)
+
+
+def test_the_board_adds_up_no_two_clusters(tmp_path):
+    node = 'job="worker",task="0"'
+    ours, others = (f'{{cluster="{name}",program="p",{node}}}' for name in "ab")
+    asked = dict(expressions())["Share of time that programs wait for rows"]
+    asked = asked.replace("$cluster", ".*").replace("$__rate_interval", "2m")
+    given = {f"tfos_node_feed_node_wait_seconds{one}": "0+48x5" for one in (ours, others)}
+    expect(tmp_path, asked, given, {"5m": {ours: 0.8, others: 0.8}})
 
 
 def rules():
