@@ -7,6 +7,8 @@ OF_TFOS = frozenset(
         "epoch",
         "epochs",
         "progress",
+        "checkpoints",
+        "checkpoint_failures",
         "share_in_collectives",
         "share_waiting_for_nodes",
         "collective_bytes_per_second",

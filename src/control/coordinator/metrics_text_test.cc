@@ -82,6 +82,17 @@ TEST(MetricsTextTest, OfANodeThatHasEndedOnlyWhatItHasCountedStays) {
   }
 }
 
+TEST(MetricsTextTest, ACheckpointThatFailedInTheLastMomentIsSeenLater) {
+  ClusterStatus status;
+  status.nodes.resize(1);
+  status.nodes[0].state = NodeState::kDone;
+  status.metrics["0"] = {{"checkpoint_failures", std::int64_t{1}},
+                         {"checkpoints", std::int64_t{4}}};
+  const std::string text = MetricsText(status);
+  EXPECT_THAT(text, testing::HasSubstr("# TYPE tfos_node_checkpoint_failures counter\n"));
+  EXPECT_THAT(text, testing::HasSubstr("# TYPE tfos_node_checkpoints counter\n"));
+}
+
 TEST(MetricsTextTest, ANodeHasNoSampleTwice) {
   ClusterStatus status;
   status.nodes.resize(1);

@@ -39,6 +39,10 @@ inline constexpr std::array kKnownMetrics = {
     KnownMetric{"epoch", MetricKind::kGauge, true, "the epoch that the program is in"},
     KnownMetric{"epochs", MetricKind::kGauge, false, "the epochs that there will be"},
     KnownMetric{"progress", MetricKind::kGauge, false, "the share of the training that is done"},
+    // Metrics of a program that keeps checkpoints.
+    KnownMetric{"checkpoints", MetricKind::kCounter, false, "checkpoints written"},
+    KnownMetric{"checkpoint_failures", MetricKind::kCounter, false,
+                "checkpoints that could not be written"},
     // Metrics of a program that trains in step with others.
     KnownMetric{"share_in_collectives", MetricKind::kGauge, true,
                 "share of the time in operations with the other nodes", false, true},
