@@ -55,7 +55,7 @@ def run_program(main: Callable[[Any], Any], target: Target, ctx: Any) -> Any:
 def _log_fits(target: Target, who: str, nodes: int) -> Writer | None:
     try:
         import mlflow  # noqa: F401
-    except ImportError as error:
+    except Exception as error:  # Versions that don't fit together raise anything.
         logger.warning(
             "%s can't import MLflow (%s), so run %s has neither its metrics nor its model: %s. The "
             "training goes on",

@@ -121,9 +121,12 @@ def test_nodes_get_paths_that_do_not_depend_on_the_drivers_directory(tmp_path, m
         assert driver._for_other_processes(uri) == uri
 
 
-def test_a_node_without_the_package_trains(monkeypatch, caplog):
+@pytest.mark.parametrize("code", ["raise ImportError", "raise TypeError('protobuf')", "1 / 0"])
+def test_a_node_whose_package_is_not_there_or_broken_trains(tmp_path, monkeypatch, caplog, code):
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    monkeypatch.setitem(sys.modules, "mlflow", None)
+    (tmp_path / "mlflow.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mlflow")
     ctx = types.SimpleNamespace(
         job_name="worker", task_index=0, host="host-a", size=2, is_chief=True
     )
