@@ -47,6 +47,9 @@ class Summaries(Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         if self._writer is None:
             self._writer = tf.summary.create_file_writer(self._directory)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        # Not before: callbacks behind this one restore the step when training begins.
         if self._rates is None:
             self._last = self._clock()
             self._rates = Rates(self._last, self._now(), least_seconds=0.0)

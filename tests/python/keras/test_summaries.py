@@ -89,6 +89,22 @@ def test_long_epochs_are_drawn_within(tmp_path):
     assert all(value > 0 for _, value in drawn["node/steps_per_second"])
 
 
+def test_steps_that_are_restored_when_training_begins_are_no_rate(tmp_path):
+    """By callbacks behind this one. Each look at the clock is ten seconds later."""
+    seconds = iter(range(0, 100_000, 10))
+    model = keras.Sequential([keras.layers.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    drawing = Summaries(str(tmp_path), dict, 15.0, clock=lambda: next(seconds))
+    restoring = keras.callbacks.LambdaCallback(
+        on_train_begin=lambda logs: model.optimizer.iterations.assign(120_000)
+    )
+    rows = keras.ops.ones((12, 1))
+    model.fit(rows, rows, 2, callbacks=[drawing, restoring], verbose=0)
+    drawn = scalars(tmp_path)["node/steps_per_second"]
+    assert drawn[0][0] > 120_000
+    assert all(0 < value <= 0.1 for _, value in drawn)
+
+
 def test_a_directory_is_needed():
     with pytest.raises(BadInputError, match="needs a directory"):
         two_nodes._context(0, [], "key").summaries()

@@ -150,15 +150,18 @@ def meter_at(times):
 def test_counters_become_rates_and_waits_shares():
     meter = meter_at([0.0, 10.0, 14.0])
     first = meter.look([node(0, rows=100, step=5, feed_node_wait_seconds=1, loss=0.5, word="x")])
+    # Nobody knows at which step it has begun.
     assert first == [
         ("worker_0/rows_per_second", 10.0, 5),
-        ("worker_0/steps_per_second", 0.5, 5),
         ("worker_0/share_waiting_for_rows", 0.1, 5),
         ("worker_0/loss", 0.5, 5),
     ]
     second = meter.look([node(0, rows=300, step=7, feed_node_wait_seconds=1, loss=0.25)])
-    assert second[0] == ("worker_0/rows_per_second", 50.0, 7)
-    assert second[2] == ("worker_0/share_waiting_for_rows", 0.0, 7)
+    assert second[:3] == [
+        ("worker_0/rows_per_second", 50.0, 7),
+        ("worker_0/steps_per_second", 0.5, 7),
+        ("worker_0/share_waiting_for_rows", 0.0, 7),
+    ]
 
 
 def test_what_grew_between_two_heartbeats_is_over_the_time_between_them():
@@ -194,6 +197,12 @@ def test_a_node_in_place_of_a_lost_one_has_no_negative_rate():
     meter.look([node(0, rows=100)])
     assert meter.look([node(0, rows=20)]) == []
     assert meter.look([node(0, rows=40)]) == [("worker_0/rows_per_second", 2.0, 0)]
+
+
+def test_a_node_that_joins_at_the_step_of_the_others_has_not_made_these_steps():
+    meter = meter_at([0.0, 10.0, 20.0])
+    assert meter.look([node(1, step=100_000)]) == []
+    assert meter.look([node(1, step=100_100)]) == [("worker_1/steps_per_second", 10.0, 100_100)]
 
 
 @pytest.mark.parametrize(
