@@ -85,7 +85,7 @@ class Cluster:
         )
         self._addresses = Addresses.of(self._coordinator, self._token, settings)
         self._report = Report(self._addresses.page_from_driver)
-        self._coordinator.before_end = self._keep_report
+        self._coordinator.before_end = self._before_end
         progress.say(f"page | {self.page_url}")
         show = self._show_progress = Teller(
             progress, self._coordinator, lambda: self._feed.counts()
@@ -489,9 +489,10 @@ class Cluster:
         cut_short = failed and any(n["state"] != "done" for n in self._coordinator.nodes())
         self._progress.say_ledger(self.ledger(), cut_short, stopped)
         self._tab.finish(failure_of_driver)
-        self._keep_report()
+        self._before_end()
 
-    def _keep_report(self) -> None:
+    def _before_end(self) -> None:
+        self._onlookers.withdraw()
         # What a client of Spark Connect can't reach, it can't keep.
         if self._coordinator.executor_id is None:
             self._report.keep()

@@ -59,5 +59,11 @@ class Onlookers:
             self._output.finish()
         if self._tracked is not None:
             self._tracked.finish()
-        if self._scrape_target is not None:
-            self._scrape_target.remove()
+        self.withdraw()
+
+    def withdraw(self) -> None:
+        """The coordinator answers no longer: Prometheus is not to take that for a failure of its
+        own. Threads: any, also beside the other calls."""
+        target, self._scrape_target = self._scrape_target, None
+        if target is not None:
+            target.remove()

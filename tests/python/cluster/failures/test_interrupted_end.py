@@ -7,7 +7,9 @@ import pytest
 
 import tfos
 from support.programs import nodes as programs
-from support.waiting import BOUND_SECONDS
+from support.waiting import BOUND_SECONDS, wait_for
+from tfos.cluster import coordinator as coordinator_module
+from tfos.errors import TfosError
 
 
 def interrupt():
@@ -36,6 +38,23 @@ def test_a_second_interrupt_leaves_neither_jobs_nor_the_coordinator(
     assert not cluster.launch_rdd.is_cached, "its executors are free"
     assert cluster._closing.ended.is_set()
     cluster.shutdown()  # There is nothing left to do.
+
+
+def test_a_failed_cluster_that_nobody_closes_leaves_no_file_for_prometheus(
+    spark, tmp_path, monkeypatch, leftovers
+):
+    monkeypatch.setattr(coordinator_module, "_FAILED_LINGER_SECONDS", 0.0)
+    directory = tmp_path / "targets"
+    settings = {"scrape_directory": str(directory)}
+    cluster = tfos.run(
+        spark, programs.fail_after_first_batch, nodes=1, args={"train": True}, **settings
+    )
+    assert list(directory.iterdir())
+    with pytest.raises(TfosError):
+        cluster.train(spark.sparkContext.parallelize(range(100), 1))
+    wait_for(lambda: not list(directory.iterdir()), "the file is gone")
+    with pytest.raises(TfosError):
+        cluster.shutdown()
 
 
 def test_a_file_for_prometheus_that_cannot_be_removed_is_named_and_ends_nothing(
