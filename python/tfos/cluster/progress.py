@@ -59,8 +59,9 @@ class Growth(NamedTuple):
         if metrics == self.metrics or now <= self.since:
             over = node["state"] in FINAL_STATES
             return self._replace(rows=0.0, feed_bytes=0.0) if over else self
+        # Less than before: another node has come in place of a lost one, and counts anew.
         rows, feed_bytes = (
-            (counted(metrics, name) - counted(self.metrics, name)) / (now - self.since)
+            max(0.0, counted(metrics, name) - counted(self.metrics, name)) / (now - self.since)
             for name in ("rows", "feed_bytes")
         )
         return Growth(now, metrics, rows, feed_bytes)
@@ -282,7 +283,7 @@ class Progress:
         }
         grown = list(self._growth.values())
         sums = [text] if text else []
-        if rows := _sum(nodes, "rows"):
+        if rows := _sum(nodes, "rows") + _rows_before(nodes):
             rate = sum(growth.feed_bytes for growth in grown) / 1e6
             shown = with_rates and any(growth.rows for growth in grown)
             sums.append(f"{rows:,.0f} rows read" + (f", {rate:,.1f} MB/s" if shown else ""))
@@ -359,6 +360,15 @@ def _without_program_rows(node: dict[str, Any]) -> dict[str, Any]:
     if node.get("feed"):
         return metrics
     return {name: value for name, value in metrics.items() if name != "rows"}
+
+
+def _rows_before(nodes: list[dict[str, Any]]) -> float:
+    """What lost nodes had read that others have come in place of, which have no feed at first."""
+    if not any(node.get("feed") for node in nodes):
+        return 0
+    return sum(
+        counted(metrics, "rows") for node in nodes for metrics in node.get("metrics_before", [])
+    )
 
 
 def _sum(nodes: list[dict[str, Any]], name: str) -> float:

@@ -86,6 +86,23 @@ def test_a_node_that_has_ended_waits_for_nothing_and_its_rows_stay_counted(state
     assert "queue" not in line_of(ended, doing="feeding")
 
 
+def test_rows_stay_counted_when_another_node_comes_in_place_of_a_lost_one():
+    stream, clock = io.StringIO(), Clock()
+    progress = Progress(True, stream=stream, clock=clock)
+    other = node(FEED, rows=100, feed_bytes=1e6) | {"task_index": 1}
+    lost = node(FEED, rows=4000, feed_bytes=50e6)
+    before = {"metrics_before": [lost["metrics"]]}
+    again = node(None) | before, node(FEED, rows=20, feed_bytes=1e6) | before
+    for moment, first in enumerate((lost, *again)):
+        clock.now += 10
+        other["metrics"] = other["metrics"] | {"rows": 100 + moment, "feed_bytes": 2e6 + moment}
+        progress.show([first, other], f"look {moment}")
+    lines = stream.getvalue().splitlines()
+    assert ["4,100 rows read" in lines[0], "4,101 rows read" in lines[1]] == [True, True]
+    assert "4,122 rows read, 0.1 MB/s" in lines[2]
+    assert "-" not in stream.getvalue().replace("host-", "")
+
+
 @pytest.mark.parametrize("queued", [0, 9e6])
 def test_which_side_waits_is_what_the_coordinator_has_measured_and_no_guess(queued):
     """A full queue is healthy, and an empty one may be a moment's."""
