@@ -42,10 +42,15 @@ std::string Labels(const NodeInfo& node) {
                      LabelValue(node.job_name), node.task_index, LabelValue(node.host));
 }
 
-/// One number of one node, as Prometheus writes it.
+/// One number of one node, as Prometheus writes it. Empty for a text, except for the words that
+/// nodes send for numbers that JSON does not have.
 std::string NumberText(const MetricValue& value) {
   if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
-  return fmt::format("{}", std::get<std::int64_t>(value));
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *whole);
+  const std::string& text = std::get<std::string>(value);
+  if (text == "nan") return "NaN";
+  if (text == "inf") return "+Inf";
+  return text == "-inf" ? "-Inf" : "";
 }
 
 }  // namespace
@@ -63,12 +68,13 @@ std::string MetricsText(const ClusterStatus& status) {
     // in the order of the alphabet stands.
     std::set<std::string> written;
     for (const auto& [key, value] : metrics->second) {
-      if (std::holds_alternative<std::string>(value)) continue;
+      const std::string number = NumberText(value);
+      if (number.empty()) continue;
       const std::string name = FitName(key);
       if (IsFinal(node.state) && KindOfMetric(name) == MetricKind::kGauge) continue;
       if (!written.insert(name).second) continue;
       fmt::format_to(std::back_inserter(samples[name]), "{}{}{{{}}} {}\n", kPrefix, name, labels,
-                     NumberText(value));
+                     number);
     }
   }
   std::string text =

@@ -82,6 +82,18 @@ TEST(MetricsTextTest, OfANodeThatHasEndedOnlyWhatItHasCountedStays) {
   }
 }
 
+TEST(MetricsTextTest, ALossThatIsNoFiniteNumberHasASample) {
+  ClusterStatus status;
+  status.nodes.resize(1);
+  status.metrics["0"] = {{"a", "nan"}, {"b", "inf"}, {"c", "-inf"}, {"d", "unknown"}};
+  const std::string text = MetricsText(status);
+  const std::string labels = R"({node="0",job="",task="0",host=""})";
+  for (std::string sample : {"a# NaN\n", "b# +Inf\n", "c# -Inf\n"}) {
+    EXPECT_THAT(text, testing::HasSubstr("tfos_node_" + sample.replace(1, 1, labels)));
+  }
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("tfos_node_d")));
+}
+
 TEST(MetricsTextTest, ACheckpointThatFailedInTheLastMomentIsSeenLater) {
   ClusterStatus status;
   status.nodes.resize(1);

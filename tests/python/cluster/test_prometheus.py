@@ -153,6 +153,8 @@ ALERTS = {
     "TfosNodeMakesNoStep": ("tfos_node_seconds_without_step", "_ _ 100 200 300 360"),
     "TfosNodeDoesNotAnswer": ("tfos_node_seconds_without_answer", "2 12 _ _ _ _"),
     "TfosCheckpointNotWritten": ("tfos_node_checkpoint_failures", "_ _ 1 1 1 1"),
+    "TfosLossIsNotFinite": ("tfos_node_loss", "0.5 0.5 0.5 NaN NaN NaN"),
+    "TfosNodeIsLost": ("tfos_nodes", "0 0 1 1 1 1 1 1 1 1 1 1 1"),
     "TfosClusterIsDown": ("up", "1 1 0 0 0 0"),
 }
 #: The same without an alert.
@@ -160,6 +162,8 @@ PEACE = {
     "TfosNodeMakesNoStep": ("tfos_node_seconds_without_step", "_ _ 100 200 300 _"),
     "TfosNodeDoesNotAnswer": ("tfos_node_seconds_without_answer", "_ 2 5 9 _ _"),
     "TfosCheckpointNotWritten": ("tfos_node_checkpoint_failures", "0 0 0 0 0 0"),
+    "TfosLossIsNotFinite": ("tfos_node_loss", "0.5 NaN 1e30 0.5 0 -1"),
+    "TfosNodeIsLost": ("tfos_nodes", "0 1 1 1 1 1 1 1 1 1 0 0 1"),
     "TfosClusterIsDown": ("up", "1 1 1 0 1 1"),
 }
 #: Labels of single metrics, besides those of all.
@@ -233,6 +237,13 @@ def test_checkpoints_that_failed_long_ago_are_no_alert(tmp_path):
     expect(tmp_path, rule["expr"], {series: "0 1x30 2x30"}, found)
     again = {series: "5x30 0 1 1"}
     expect(tmp_path, f"count({rule['expr']})", again, {"33m": {"{}": 1}, "29m": {}})
+
+
+@pytest.mark.parametrize("loss", ["NaN", "Inf", "-Inf"])
+def test_a_loss_that_is_no_finite_number_is_an_alert(tmp_path, loss):
+    (rule,) = [rule for rule in rules() if rule["alert"] == "TfosLossIsNotFinite"]
+    series = 'tfos_node_loss{job="worker",task="0"}'
+    expect(tmp_path, f"count({rule['expr']})", {series: f"0.5 {loss}"}, {"1m": {"{}": 1}})
 
 
 def test_the_board_adds_up_no_two_clusters(tmp_path):
