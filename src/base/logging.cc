@@ -77,7 +77,7 @@ void SetUpLogging(std::string_view who, std::string_view level) {
       std::make_unique<spdlog::logger>("tfos", Loggers::Sink<spdlog::sinks::stderr_sink_mt>());
   std::string escaped;
   for (char c : who) escaped += c == '%' ? std::string("%%") : std::string(1, c);
-  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%f %l tfos " + escaped + ": %v");
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%f%z %l tfos " + escaped + ": %v");
   logger->set_level(LevelFromName(level));
   logger->flush_on(spdlog::level::trace);
   TheLoggers().Use(std::move(logger));

@@ -9,7 +9,7 @@
 namespace tfos {
 
 /// Sets up the process's log: one line per event on standard error, in the form
-/// `2026-11-21T10:00:00.123456 INFO tfos agent cluster=ab12 node=3 host=h: message`.
+/// `2026-11-21T10:00:00.123456+01:00 INFO tfos agent cluster=ab12 node=3 host=h: message`.
 ///
 /// `who` names the program part and whose lines they are ("agent cluster=ab12 node=3 host=h").
 /// `level` is one of Spark's names (ALL, TRACE, DEBUG, INFO, WARN, ERROR, FATAL, OFF), any case.

@@ -14,7 +14,8 @@ TEST(LoggingTest, WritesOneLineWithLevelAndName) {
         LogWarning("{} rows", 7);
         std::exit(0);
       },
-      testing::ExitedWithCode(0), "WARN tfos node 3 at 100%: 7 rows\n");
+      testing::ExitedWithCode(0),
+      "T[0-9:]{8}[.][0-9]{6}[+-][0-9]{2}:[0-9]{2} WARN tfos node 3 at 100%: 7 rows\n");
 }
 
 TEST(LoggingTest, LeavesOutWhatIsBelowItsLevel) {
