@@ -125,7 +125,12 @@ void History::Update(int node_id, const Metrics& metrics) {
     }
     if (known == number_of_.end()) {
       const KnownMetric* const metric = FindKnownMetric(name);
-      if (names_.size() == kMostNames || (metric != nullptr && !metric->has_curve)) continue;
+      if (metric != nullptr && !metric->has_curve) continue;
+      // Names of tfos have their place whatever a program reports: rates are calculated from them.
+      // So has the loss, which all programs have.
+      const bool counts = metric == nullptr && name != "loss";
+      if (counts && names_of_programs_ == kMostNames) continue;
+      names_of_programs_ += counts ? 1 : 0;
       known = number_of_.emplace(name, names_.size()).first;
       names_.push_back({.name = name,
                         .counter = KindOfMetric(name) == MetricKind::kCounter,

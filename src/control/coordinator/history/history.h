@@ -17,7 +17,7 @@ namespace tfos::control {
 /// What the nodes' numbers were over time: of the last minutes closely, and of the whole run in
 /// ever longer steps. Its memory depends on the numbers of nodes and names alone. With 32 names it
 /// is at most 25 MB for up to 1,117 nodes, and 23 kB for each node of a larger cluster: 225 MB for
-/// 10,000 nodes. With kMostNames names it is half as much again.
+/// 10,000 nodes. With 60, the maximum, it is nearly twice as much.
 ///
 /// A node that has ended counts once more, with its last values, and then has none: sums and means
 /// are those of the nodes that still run.
@@ -25,12 +25,13 @@ namespace tfos::control {
 /// Counters are kept as they were reported and told as what they grew by in a second, so that no
 /// sample that is left out makes a rate wrong.
 ///
-/// Owner and lifetime: a value. Threads: one at a time. Errors: none; of more than kMostNames names
-/// the later ones are left out. Units: times count from the start of the cluster.
+/// Owner and lifetime: a value. Threads: one at a time. Errors: none; of a program's names
+/// beyond kMostNames the later ones are left out. Units: times count from the start of the cluster.
 class History {
  public:
   enum class Range { kRecent, kWhole };
-  static constexpr std::size_t kMostNames = 48;
+  /// Of programs, besides `loss`. Those of tfos are not among them.
+  static constexpr std::size_t kMostNames = 32;
   /// Nodes whose own curves one answer holds.
   static constexpr std::size_t kMostNodes = 64;
 
@@ -88,6 +89,7 @@ class History {
   const std::size_t nodes_;
   const std::chrono::milliseconds interval_;
   std::vector<Name> names_;
+  std::size_t names_of_programs_ = 0;  // without `loss`
   std::map<std::string, std::size_t, std::less<>> number_of_;
   std::vector<bool> ended_;  // by node
   Tier recent_;

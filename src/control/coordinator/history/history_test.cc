@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "control/messages/parts/metric_names.h"
+
 namespace tfos::control {
 namespace {
 
@@ -236,6 +238,28 @@ TEST(HistoryTest, NamesHaveABound) {
   for (int i = 0; i < 1000; ++i) history.Update(0, {{"made_up_" + std::to_string(i), 1.0}});
   history.Sample(milliseconds(0));
   EXPECT_EQ(Read(history)["series"].size(), History::kMostNames);
+}
+
+TEST(HistoryTest, NamesOfAProgramPushOutNoneOfTfos) {
+  History history(1, kSecond);
+  for (int i = 0; i < 7; ++i) {
+    // In the order of the alphabet they come first.
+    for (int layer = 0; layer < 100; ++layer) {
+      history.Update(0, {{"grad_norm_" + std::to_string(layer), 1.0}});
+    }
+    history.Update(0, {{"loss", 0.5}, {"step", std::int64_t{3} * i}});
+    history.Sample(i * kSecond);
+  }
+  EXPECT_EQ(history.Rate("step", 0), 3);
+  const json series = Read(history)["series"];
+  EXPECT_TRUE(series.contains("loss"));
+  EXPECT_EQ(series.size(), History::kMostNames + 2);
+}
+
+/// docs/page.md has the memory that they take.
+TEST(HistoryTest, ThereAreAtMost60Names) {
+  const auto of_tfos = std::ranges::count_if(kKnownMetrics, &KnownMetric::has_curve);
+  EXPECT_LE(static_cast<std::size_t>(of_tfos) + History::kMostNames + 1, 60u);
 }
 
 TEST(HistoryTest, ALargeClusterHasFewerMomentsAndCoversAsLong) {
