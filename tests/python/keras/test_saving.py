@@ -18,6 +18,7 @@ from support.comparing import assert_same
 from support.files.remote_files import names_in
 from support.programs import checkpoints as programs
 from tfos.errors import BadInputError
+from tfos.keras import reporting
 from tfos.keras.checkpoint import archive, saving
 from tfos.keras.checkpoint.directory import State
 from tfos.keras.checkpoint.saving import Checkpoints
@@ -92,6 +93,30 @@ def test_by_default_it_goes_on_with_the_epoch_that_was_interrupted(undisturbed, 
     model, epochs, read = fit(Checkpoints(str(tmp_path), None, 3))
     assert epochs == [2] and sorted(set(read)) == list(range(BATCHES))
     assert_same(programs.everything_of(model), undisturbed)
+
+
+@pytest.mark.parametrize(
+    ("moment", "reads_past", "begins_at"),
+    [
+        ((1, 3), True, BATCHES),  # Those that are read past count again.
+        ((1, 3), False, BATCHES + 3),
+        ((0, BATCHES), True, 0),
+    ],
+)
+def test_the_step_that_is_reported_goes_on(tmp_path, monkeypatch, moment, reads_past, begins_at):
+    with pytest.raises(Interrupted):
+        fit(Checkpoints(str(tmp_path), 0, 3), programs.after_batch(*moment, raise_it))
+    monkeypatch.setattr(reporting, "_count", reporting.Count())
+    reported = []
+    counting = reporting.Reporting(
+        reported.append, lambda words: None, reporting._count, reporting.Evaluations(print)
+    )
+    model = compiled()
+    fit(Checkpoints(str(tmp_path), 0, 3, reads_past=reads_past), counting, model=model)
+    assert reported[0] == {"step": begins_at, "epoch": moment[0] + 1, "epochs": EPOCHS} | {
+        "progress": reported[0]["progress"]
+    }
+    assert reported[-1]["step"] == int(model.optimizer.iterations)
 
 
 def test_a_training_that_is_done_is_not_repeated_and_can_be_continued(tmp_path):

@@ -24,7 +24,7 @@ import tensorflow as tf
 
 from tfos import collective
 from tfos.errors import BadInputError
-from tfos.keras import callback_state
+from tfos.keras import callback_state, reporting
 from tfos.keras.callback import Callback, tell_companions
 from tfos.keras.checkpoint.agreement import Agreement
 from tfos.keras.checkpoint.archive import Trained
@@ -46,6 +46,7 @@ from tfos.keras.fit import is_distributed
 from tfos.keras.joining import state_of
 from tfos.keras.position.looks import Looks
 from tfos.keras.skipping import is_skipping, skip_no_more, skip_steps
+from tfos.keras.variables import steps_of, whole_value
 
 #: How long the end of training waits for the last checkpoint, in seconds.
 LAST_WRITE_TIMEOUT = 600.0
@@ -160,13 +161,17 @@ class Checkpoints(Callback):
             if callback_state.has_ended_training(self.companions):
                 epoch = max(epoch, self.params["epochs"])
             model._initial_epoch = epoch
+            skipped = False
             if step and self._reads_past:
-                skip_steps(model, step)
+                skipped = skip_steps(model, step)
             elif self._steps_done is not None:
                 if step:
-                    skip_steps(model, step, reads=False)
+                    skipped = skip_steps(model, step, reads=False)
                 if self._looks is not None:
                     self._looks.begin_after(step, self._trained)
+            # Curves over the step go on where they were. Steps that are skipped count then.
+            made = whole_value(steps_of(optimizer)) - (step if skipped else 0)
+            reporting.begin_after(max(0, made - reporting.steps_made()))
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._epoch, self._step = epoch, 0
