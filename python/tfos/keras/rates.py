@@ -31,6 +31,9 @@ LEFT_OUT = {
     *("result_rows", "rows_dropped", "rows_passed_on", "rows_read_elsewhere", "rows_taken_over"),
     *("seconds_without_answer",),
 }
+#: By the words that nodes send for them, as JSON has no such numbers. The same object each time:
+#: then two looks at a NaN are equal.
+_NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 class Rates:
@@ -77,7 +80,11 @@ class Rates:
 
 
 def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
-    return {name: value for name, value in metrics.items() if _is_number(value)}
+    numbers = {name: value for name, value in metrics.items() if _is_number(value)}
+    # A loss that diverges must not stay at its last finite number.
+    if (loss := _NOT_FINITE.get(str(metrics.get("loss")))) is not None:
+        numbers["loss"] = loss
+    return numbers
 
 
 def _is_number(value: Any) -> bool:

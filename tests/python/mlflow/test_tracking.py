@@ -205,6 +205,19 @@ def test_a_node_that_joins_at_the_step_of_the_others_has_not_made_these_steps():
     assert meter.look([node(1, step=100_100)]) == [("worker_1/steps_per_second", 10.0, 100_100)]
 
 
+@pytest.mark.parametrize("word", ["nan", "inf", "-inf"])
+def test_a_loss_that_is_no_finite_number_is_a_point_and_mlflow_takes_it(store, word):
+    meter = meter_at([0.0, 10.0, 20.0, 30.0])
+    meter.look([node(1, loss=0.5, phase="inf")])
+    (point,) = meter.look([node(1, loss=word, phase="inf")])
+    assert point.name == "worker_1/loss"
+    assert meter.look([node(1, loss=word, phase="inf")]) == [], "nothing is new"
+    with mlflow.start_run() as run:
+        mlflow.log_metric(point.name, point.value)
+    (logged,) = store.get_run(run.info.run_id).data.metrics.values()
+    assert str(logged) == word
+
+
 @pytest.mark.parametrize(
     ("reported", "logged"),
     [("val/loss", "val/loss"), ("a%b", "a_b"), ("../up", "up"), ("a//b", "a/b"), ("/", "_")],
