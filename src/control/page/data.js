@@ -7,6 +7,7 @@ const tfos = {};
 (() => {
   const LEAST_POLL_MS = 2000;
   const MOST_WAIT_MS = 15000;
+  const MOST_ANSWER_MS = 30000;  // A tunnel may take a request, and nobody behind it answers.
   const MOST_EVENTS = 2000;
 
   /** Whether Spark's UI passes the page on (PassedOnPages.java). */
@@ -29,6 +30,16 @@ const tfos = {};
   tfos.Refused = Refused;
   tfos.GONE = "the coordinator does not answer";
 
+  /** A signal for a request that ends it after a while, or with `signal`. */
+  tfos.withinTime = (signal = undefined) => {
+    const limit = AbortSignal.timeout(MOST_ANSWER_MS);
+    if (!signal) return limit;
+    return AbortSignal.any ? AbortSignal.any([limit, signal]) : signal;
+  };
+
+  /** Whether a request failed because nobody answers. */
+  tfos.isGone = (error) => error instanceof TypeError || error.name === "TimeoutError";
+
   /** What a report holds; null on a page that is served. */
   tfos.recorded = () => {
     const text = document.getElementById("recorded").textContent.trim();
@@ -46,6 +57,7 @@ const tfos = {};
       this.nodes = [];
       this.events = [];
       this.eventsSeen = 0;
+      this.cluster = "";  // Whose events these are.
       this.failures = 0;
       this.timer = 0;
       this.looking = false;
@@ -97,9 +109,16 @@ const tfos = {};
       try {
         const query = `range=${this.range}&nodes=${this.nodes.join(",")}&events_from=${this.eventsSeen}&page=${this.name}`;
         const [status, past] = await Promise.all(
-            [`v1/status?page=${this.name}`, `v1/history?${query}`].map(async (path) => (await this.get(path)).json()));
+            [`v1/status?page=${this.name}`, `v1/history?${query}`].map(async (path) => (await this.get(path, tfos.withinTime())).json()));
         this.failures = 0;
         wait = past.ask_again_ms;
+        if (this.cluster && this.cluster !== status.cluster_id) {
+          // Another cluster has taken the port. What it has told leaves out its first events.
+          [this.cluster, this.events, this.eventsSeen] = ["", [], 0];
+          this.look();
+          return;
+        }
+        this.cluster = status.cluster_id;
         if (this.eventsSeen > 0 && past.events_count < this.eventsSeen) this.events = [];
         // One that has changed comes again, with its number.
         const news = new Set(past.events.map((event) => event.number));

@@ -241,6 +241,8 @@
   }
 
   function onTrouble(error) {
+    const ended = latest && (latest.status.failure || latest.status.nodes.every(tfos.hasEnded));
+    if (latest && !ended) drawState("unknown", "unknown", latest.status.cluster_id);
     if (error instanceof tfos.Refused) {
       byId("ask-key").hidden = false;
       byId("ask-key-why").textContent = live.key
@@ -251,9 +253,7 @@
       return;
     }
     // A proxy may answer with a page of its own, which is not JSON.
-    const why = error instanceof TypeError || error instanceof SyntaxError ? tfos.GONE : error.message;
-    const ended = latest && (latest.status.failure || latest.status.nodes.every(tfos.hasEnded));
-    if (latest && !ended) drawState("unknown", "unknown", latest.status.cluster_id);
+    const why = tfos.isGone(error) || error instanceof SyntaxError ? tfos.GONE : error.message;
     offerReport(false);
     say(latest
       ? `${ended ? "The cluster has ended, and" : "At"} ${ended ? "" : `${tfos.clock(new Date())}, `}${why}${ended ? " any more" : ""}. This is what was known last.${ended ? " To save a report, run \`tfos report\` before the end, or call \`cluster.report\` in the driver program." : ""}`
@@ -284,7 +284,7 @@
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 60000);
     } catch (error) {
-      say(error instanceof TypeError ? TOO_LATE : `The report could not be fetched: ${error.message}`);
+      say(tfos.isGone(error) ? TOO_LATE : `The report could not be fetched: ${error.message}`);
     }
   }
 

@@ -15,7 +15,7 @@
   /** Why a request failed: the words of the answer if there was one, and its number. */
   function refusal(error) {
     if (error instanceof tfos.Refused) return {words: "The key does not open this cluster."};
-    if (error instanceof TypeError) return {words: "The coordinator does not answer."};
+    if (tfos.isGone(error)) return {words: "The coordinator does not answer."};
     return {status: error.status, words: error.words || error.message};
   }
 
@@ -101,13 +101,13 @@
         const path = `v1/output?node=${this.node.node_id}&${wanted}`;
         let pause = PAUSE_MS;
         try {
-          const answer = await (await this.live.get(path, watch.signal)).json();
+          const answer = await (await this.live.get(path, tfos.withinTime(watch.signal))).json();
           if (!watch.signal.aborted) this.take(answer);
         } catch (error) {
           if (watch.signal.aborted) return;
           const {status, words} = refusal(error);
           // It goes when the cluster has ended, and takes what agents kept along.
-          this.say.textContent = error instanceof TypeError && tfos.hasEnded(this.node)
+          this.say.textContent = tfos.isGone(error) && tfos.hasEnded(this.node)
             ? `The cluster has ended. The output is in the stderr of executor ${this.node.executor_id} on ${this.node.host}.` : words;
           if (status === 410) this.hasEnded = true;
           pause = RETRY_MS;
@@ -204,7 +204,7 @@
       const path = `v1/stacks?node=${this.node.node_id}`;
       let words = "";
       try {
-        const {text} = await (await this.live.get(path, asked.signal)).json();
+        const {text} = await (await this.live.get(path, tfos.withinTime(asked.signal))).json();
         if (asked.signal.aborted) return;
         this.stackTitle.textContent = `Stacks at ${tfos.clock(new Date())}`;
         this.stack.textContent = text;

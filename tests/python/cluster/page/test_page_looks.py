@@ -1,0 +1,70 @@
+"""What the page's looks leave to its reader, and what it says where they fail, in a real browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import urllib.request
+
+from selenium.webdriver.common.by import By
+
+from support.page.browsers import browser, text_of
+from support.page.path_proxy import PathProxy
+from support.page.simulated_cluster import SimulatedCluster
+from support.waiting import BOUND_SECONDS, wait_for
+
+#: The page waits half a minute for an answer.
+LESS_PATIENCE = """
+const timeout = AbortSignal.timeout;
+AbortSignal.timeout = (time) => timeout.call(AbortSignal, time / 10);
+"""
+
+
+def test_does_not_call_a_cluster_running_whose_coordinator_stands_still(small):
+    """The system takes the connections, as the near end of a tunnel does. Nobody answers."""
+    with browser() as driver:
+        driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": LESS_PATIENCE})
+        driver.get(small.link)
+        wait_for(lambda: text_of(driver, "#state") == "running", "the page")
+        os.kill(small.coordinator.pid, signal.SIGSTOP)
+        try:
+            wait_for(lambda: text_of(driver, "#state") == "unknown", "word of the silence")
+            assert driver.title.startswith("unknown")
+            assert "does not answer" in text_of(driver, "#notice")
+        finally:
+            os.kill(small.coordinator.pid, signal.SIGCONT)
+        wait_for(lambda: text_of(driver, "#state") == "running", "its next answer")
+        assert text_of(driver, "#notice") == ""
+
+
+def test_another_cluster_behind_the_same_address_is_not_taken_for_the_first(small):
+    def bearer(cluster):
+        return {"Authorization": f"Bearer {cluster.read_key}"}
+
+    with (
+        SimulatedCluster(3) as other,
+        PathProxy("/", small.base_url, bearer(small)) as proxy,
+        browser() as driver,
+    ):
+        small.coordinator.send("end_epoch", queue="of the first", epoch=0)
+        other.run(2)
+        driver.get(proxy.url)
+        wait_for(lambda: "of the first" in text_of(driver, "#events"), "its events")
+        assert text_of(driver, "#state") == "running"
+        proxy.target = other.base_url
+        wait_for(lambda: "needs the key" in text_of(driver, "#ask-key"), "the question for the key")
+        assert text_of(driver, "#state") == "unknown" and driver.title.startswith("unknown")
+        proxy.headers = bearer(other)
+        driver.switch_to.active_element.send_keys(other.read_key)
+        driver.find_element(By.CSS_SELECTOR, "#ask-key button").click()
+        wait_for(lambda: other.cluster_id in text_of(driver, "header"), "the other cluster")
+        request = urllib.request.Request(f"{other.base_url}/v1/history", headers=bearer(other))
+        with urllib.request.urlopen(request, timeout=BOUND_SECONDS) as answer:
+            events = [event["text"] for event in json.load(answer)["events"]]
+        assert events
+        in_page = "return [...document.querySelectorAll('#events li span')].map((e) => e.textContent)"
+        wait_for(
+            lambda: driver.execute_script(in_page) == events[::-1],
+            lambda: f"{events}: {driver.execute_script(in_page)}",
+        )
