@@ -228,4 +228,39 @@ const tfos = {};
     made.append(...children);
     return made;
   };
+
+  /** Shows a text, where it is not shown already: a reader may have selected it, and a screen reader
+   *  reads again what is written again. */
+  tfos.setText = (place, text) => {
+    if (place.textContent !== text) place.textContent = text;
+  };
+
+  /** Makes `old` like `made`, and touches only what differs: selection and focus stay. Of `made`,
+   *  the elements that are new keep their listeners, and others leave theirs behind. */
+  tfos.become = (old, made) => {
+    if (old.isEqualNode(made)) return;
+    for (const name of old.getAttributeNames()) if (!made.hasAttribute(name)) old.removeAttribute(name);
+    for (const name of made.getAttributeNames()) {
+      const value = made.getAttribute(name);
+      if (old.getAttribute(name) === value) continue;
+      // The content security policy refuses this attribute.
+      if (name === "style") old.style.cssText = made.style.cssText;
+      else old.setAttribute(name, value);
+    }
+    tfos.renew(old, ...made.childNodes);
+  };
+
+  /** Gives `place` these children, as `replaceChildren`, with what `become` keeps. */
+  tfos.renew = (place, ...children) => {
+    const there = [...place.childNodes];
+    children.forEach((child, at) => {
+      const made = typeof child === "string" ? document.createTextNode(child) : child;
+      const old = there[at];
+      if (!old) place.append(made);
+      else if (old.nodeName !== made.nodeName) old.replaceWith(made);
+      else if (made.nodeType !== Node.TEXT_NODE) tfos.become(old, made);
+      else if (old.data !== made.data) old.data = made.data;
+    });
+    there.slice(children.length).forEach((old) => old.remove());
+  };
 })();

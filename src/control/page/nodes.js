@@ -143,7 +143,7 @@
           `${tfos.nodeName(node)} ${node.host || ""} ${stateText(node)}`.toLowerCase().includes(wanted));
       this.rows.sort((a, b) => sign * compare(by.value(a), by.value(b)) || a.node_id - b.node_id);
       this.noMatch.hidden = !wanted || this.rows.length > 0;
-      this.shown.textContent = wanted ? `${this.rows.length} of ${this.nodes.length}` : "";
+      tfos.setText(this.shown, wanted ? `${this.rows.length} of ${this.nodes.length}` : "");
       this.drawHead(columns, by);
       this.draw();
       this.drawTotals(columns);
@@ -182,9 +182,23 @@
       if (from > 0) made.push(this.spacer(from, columns.length));
       for (let at = from; at < to; at += 1) made.push(this.row(this.rows[at], at, columns));
       if (to < this.rows.length) made.push(this.spacer(this.rows.length - to, columns.length));
-      body.replaceChildren(...made);
+      this.place(body, made);
       this.table.setAttribute("aria-rowcount", String(this.rows.length + 1));
       if (focused !== undefined) body.querySelector(`[data-node="${focused}"]`)?.focus({preventScroll: true});
+    }
+
+    /** Rows of nodes that are there already stay the same elements. */
+    place(body, made) {
+      const there = new Map([...body.querySelectorAll("tr.node")].map((row) => [row.dataset.node, row]));
+      const rows = made.map((row) => {
+        const old = there.get(row.dataset.node);
+        if (old) tfos.become(old, row);
+        return old || row;
+      });
+      for (const old of [...body.children]) if (!rows.includes(old)) old.remove();
+      rows.forEach((row, at) => {
+        if (body.children[at] !== row) body.insertBefore(row, body.children[at] || null);
+      });
     }
 
     spacer(rows, columns) {
@@ -215,8 +229,10 @@
     }
 
     drawTotals(columns) {
-      this.table.tFoot?.remove();
-      if (this.rows.length < 2 || !columns.some((column) => column.total)) return;
+      if (this.rows.length < 2 || !columns.some((column) => column.total)) {
+        this.table.tFoot?.remove();
+        return;
+      }
       const cells = columns.map((column, place) => {
         if (place === 0) return element("td", {}, "All");
         const values = column.total ? this.rows.map(column.value).filter(known) : [];
@@ -224,7 +240,7 @@
         const text = typeof column.total === "function" ? column.total(sum) : number(Math.round(sum));
         return element("td", {class: this.classOf(column)}, values.length ? text : "");
       });
-      this.table.append(element("tfoot", {}, element("tr", {}, ...cells)));
+      tfos.renew(this.table.createTFoot(), element("tr", {}, ...cells));
     }
 
     /** Enter and the arrows lead from the filter to the nodes that it has left. */
@@ -318,8 +334,13 @@
     }
 
     drawLegend() {
-      const all = element("li", {class: "all"}, element("span", {class: "dot"}), this.nodes.length > MOST_PICKED ? "mean" : "all nodes, or their mean");
-      const made = this.curves().map(({id, name}, at) => element("li", {}, element("button", {
+      const curves = this.curves();
+      const isMany = this.nodes.length > MOST_PICKED;
+      const mark = JSON.stringify([curves, isMany]);
+      if (this.legend.dataset.mark === mark) return;
+      this.legend.dataset.mark = mark;
+      const all = element("li", {class: "all"}, element("span", {class: "dot"}), isMany ? "mean" : "all nodes, or their mean");
+      const made = curves.map(({id, name}, at) => element("li", {}, element("button", {
         type: "button", title: "Hide its curves", onclick: () => this.drop(id),
       }, this.dot(at), name)));
       this.legend.replaceChildren(...(made.length ? [all, ...made] : []));
@@ -337,8 +358,9 @@
       const list = Object.entries(facts).filter(([, value]) => value !== "" && value !== null && value !== undefined)
           .map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {},
               /_bytes$/.test(name) ? bytes(value) : /process id/.test(name) ? String(value) : number(value))));
-      this.details.replaceChildren(
-          element("strong", {}, `${tfos.nodeName(node)} `), element("span", {class: stateStyle(node)}, shortState(node)),
+      // Not all of it is live: readers of screens would read each number every two seconds.
+      tfos.renew(this.details, element("div", {"aria-live": "polite"},
+          element("strong", {}, `${tfos.nodeName(node)} `), element("span", {class: stateStyle(node)}, shortState(node))),
           element("dl", {}, ...list));
     }
   };

@@ -65,19 +65,19 @@
   }
 
   function drawState(word, style, cluster) {
-    byId("state").textContent = word;
+    tfos.setText(byId("state"), word);
     byId("state").className = `badge ${style}`;
     document.title = `${word} · tfos ${cluster}`;
   }
 
   function drawHeader(status, past) {
     const [word, style] = stateOf(status);
-    byId("cluster").textContent = status.cluster_id;
-    byId("name").textContent = status.name || "";
+    tfos.setText(byId("cluster"), status.cluster_id);
+    tfos.setText(byId("name"), status.name || "");
     drawState(word, style, status.cluster_id);
-    byId("doing").textContent = word.startsWith("running") ? past.activity.doing : "";
+    tfos.setText(byId("doing"), word.startsWith("running") ? past.activity.doing : "");
     const started = new Date(past.started_ms);
-    byId("elapsed").textContent = `${tfos.duration(past.now_ms)} since ${tfos.dateAndClock(started)}`;
+    tfos.setText(byId("elapsed"), `${tfos.duration(past.now_ms)} since ${tfos.dateAndClock(started)}`);
     const board = status.nodes.find((node) => node.tensorboard);
     // Its way in has the key in the address, and needs cookies: proxies log the one and drop the others.
     const showsBoard = board && live && !tfos.isPassedOn;
@@ -88,7 +88,7 @@
   /** How far the training is: the same words as the driver's progress line has. */
   function drawTraining(progress) {
     byId("training").hidden = !progress?.text;
-    byId("training-text").textContent = progress?.text || "";
+    tfos.setText(byId("training-text"), progress?.text || "");
     byId("training-done").hidden = !known(progress?.done);
     if (known(progress?.done)) byId("training-done").value = progress.done;
   }
@@ -105,7 +105,7 @@
     // The one that the others wait for says most.
     const waits = (node) => node.metrics.share_waiting_for_nodes || 0;
     const node = fed.reduce((least, other) => (waits(other) < waits(least) ? other : least));
-    byId("advice").replaceChildren("The nodes are busy with their own program: ",
+    tfos.renew(byId("advice"), "The nodes are busy with their own program: ",
         element("code", {}, `tfos profile ${tfos.nodeName(node)}`), " says with what.");
   }
 
@@ -115,11 +115,11 @@
     const who = failure.node_id >= 0
       ? `${failure.job_name}:${failure.task_index} on ${failure.host} failed to`
       : "the cluster: could not";
-    byId("failure-title").textContent = `${who} ${failure.step}`;
-    byId("failure-message").textContent = failure.message;
+    tfos.setText(byId("failure-title"), `${who} ${failure.step}`);
+    tfos.setText(byId("failure-message"), failure.message);
     const more = [failure.traceback, (failure.log_tail || []).join("\n")].filter((text) => text);
     byId("failure-more").hidden = more.length === 0;
-    byId("failure-text").textContent = more.join("\n\n");
+    tfos.setText(byId("failure-text"), more.join("\n\n"));
   }
 
   function tiles(status, past) {
@@ -182,16 +182,16 @@
   }
 
   function drawTiles(status, past) {
-    byId("tiles").replaceChildren(...tiles(status, past).map(([title, value, more]) => element("div", {},
+    tfos.renew(byId("tiles"), ...tiles(status, past).map(([title, value, more]) => element("div", {},
         element("dt", {}, title), element("dd", {}, String(value), more ? element("small", {}, more) : ""))));
     balanceTiles();
   }
 
   function drawLedger(past) {
     const {items_read: read, items_moved: moved, unit, cut_short: cut} = past.activity;
-    byId("ledger").textContent = read > 0
+    tfos.setText(byId("ledger"), read > 0
       ? `Ledger: ${cut ? "at least " : ""}${number(read)} ${unit} read from Spark by tasks that have ended${moved ? `, ${number(moved)} ${unit} moved from lost nodes` : ""}. The view "Rows" shows what became of them.`
-      : "";
+      : "");
   }
 
   function drawEvents(past, failure) {
@@ -236,7 +236,7 @@
   }
 
   function say(text) {
-    byId("notice").textContent = text;
+    tfos.setText(byId("notice"), text);
     byId("notice").hidden = !text;
   }
 
@@ -245,9 +245,9 @@
     if (latest && !ended) drawState("unknown", "unknown", latest.status.cluster_id);
     if (error instanceof tfos.Refused) {
       byId("ask-key").hidden = false;
-      byId("ask-key-why").textContent = live.key
+      tfos.setText(byId("ask-key-why"), live.key
         ? "The key does not open this cluster: a cluster that is started again has another one. Open the link that the driver printed, or paste its key."
-        : "This page needs the key to read. Open the link that the driver printed when the cluster started, or paste its key.";
+        : "This page needs the key to read. Open the link that the driver printed when the cluster started, or paste its key.");
       byId("content").hidden = !latest;
       byId("key").focus();
       return;

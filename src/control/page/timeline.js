@@ -73,7 +73,7 @@
     const from = past.range === "recent" ? Math.min(past.times[0] ?? 0, to) : 0;
     const shown = nodes.filter((node) => all[String(node.node_id)]);
     if (to <= from || shown.length === 0) {
-      place.replaceChildren(element("p", {class: "quiet"}, nodes.length > 0 ? "Select nodes in the table to see what they did when." : ""));
+      tfos.renew(place, element("p", {class: "quiet"}, nodes.length > 0 ? "Select nodes in the table to see what they did when." : ""));
       return;
     }
     const rows = [["driver", all["-1"] || []], ...shown.map((node) => [tfos.nodeName(node), all[String(node.node_id)]])];
@@ -83,6 +83,6 @@
         ...Object.keys(PHASES).filter((style) => used.has(style)).map((style) => element("span", {}, element("i", {class: `phase ${style}`, "aria-hidden": "true"}), PHASES[style])));
     const times = element("div", {class: "phases-row quiet", "aria-hidden": "true"}, element("span", {class: "phases-name"}),
         element("div", {class: "phases-times"}, ...[from, (from + to) / 2, to].map((time) => element("span", {}, tfos.duration(time)))));
-    place.replaceChildren(...made, times, key);
+    tfos.renew(place, ...made, times, key);
   };
 })();

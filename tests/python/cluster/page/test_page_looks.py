@@ -9,8 +9,9 @@ import urllib.request
 
 from selenium.webdriver.common.by import By
 
-from support.page.browsers import browser, text_of
+from support.page.browsers import browser, complaints, text_of, wait_for_looks
 from support.page.path_proxy import PathProxy
+from support.page.shown import CLICK, report_all
 from support.page.simulated_cluster import SimulatedCluster
 from support.waiting import BOUND_SECONDS, wait_for
 
@@ -68,3 +69,43 @@ def test_another_cluster_behind_the_same_address_is_not_taken_for_the_first(smal
             lambda: driver.execute_script(in_page) == events[::-1],
             lambda: f"{events}: {driver.execute_script(in_page)}",
         )
+
+
+SELECT = """const range = document.createRange();
+range.selectNodeContents(document.querySelector(arguments[0]));
+getSelection().removeAllRanges();
+getSelection().addRange(range);"""
+SELECTED = "return getSelection().toString()"
+FOCUSED = "return document.activeElement.textContent"
+
+
+def test_a_look_leaves_selection_and_focus_where_they_are(small):
+    with browser() as driver:
+        driver.get(small.link)
+        wait_for_looks(driver)
+        driver.execute_script(CLICK, "tr[data-node='1']")
+        changed = "window.changed = 0; new MutationObserver(() => { window.changed += 1; }).observe("
+        changed += "document.querySelector('#details [aria-live]'), "
+        changed += "{childList: true, subtree: true, characterData: true});"
+        driver.execute_script(changed)
+        driver.execute_script("document.querySelector('#legend button').focus()")
+        selectors = ("#details dd", "tr[data-node='1'] td", "#cluster")
+        for step, selector in enumerate(selectors, start=46):
+            driver.execute_script(SELECT, selector)
+            selected = driver.execute_script(SELECTED)
+            assert selected
+            report_all(small, step)
+            wait_for_looks(driver, 2)
+            assert driver.execute_script(SELECTED) == selected, selector
+            assert driver.execute_script(FOCUSED) == "chief:0"
+        assert text_of(driver, "#details dl").endswith("step\n48"), "its numbers follow"
+        assert driver.execute_script("return window.changed") == 0, "nothing is read again"
+        small.fail(1, "ValueError: no such column", "Traceback ...\n  train.py, line 3")
+        wait_for(lambda: text_of(driver, "#state") == "failed", "the failure")
+        driver.execute_script(CLICK, "#failure-more summary")
+        driver.execute_script(SELECT, "#failure-text")
+        selected = driver.execute_script(SELECTED)
+        assert "train.py" in selected
+        wait_for_looks(driver, 2)
+        assert driver.execute_script(SELECTED) == selected
+        assert complaints(driver) == []
