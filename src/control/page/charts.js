@@ -149,7 +149,7 @@
         cursor: {sync: {key: this.sync}, y: false, points: {show: false}, drag: {x: false, y: false}},
         scales: {y: {range: (plot, least, most) => this.range(least, most)}},
         axes: [{...axis, size: 28, space: 70, values: (plot, ticks, axisAt, space, step) =>
-                 ticks.map((v) => tfos.clock(new Date(1000 * v), step < 60))},
+                 ticks.map((v) => tfos.timeLabel(new Date(1000 * v), step, this.span()))},
                {...axis, size: (plot, labels) => Math.max(40, MARK + widest(labels || [])), values: (plot, ticks) => ticks.map((v) => this.plan.unit(v))}],
         bands,
         series: [{}, ...lines.map((line) => ({
@@ -158,6 +158,11 @@
         }))],
         hooks: {setCursor: [(plot) => this.read(plot.cursor.idx)]},
       }, data, this.place);
+    }
+
+    /** How long the time is that is shown, in seconds. */
+    span() {
+      return this.times.length ? this.times.at(-1) - this.times[0] : 0;
     }
 
     /** From zero, except where the curve of a level would then be a line: a loss around 100, for
@@ -176,7 +181,7 @@
      *  have ended, that is the last one that any of them has reported for. */
     read(at) {
       const value = (line) => (known(at) ? line.values[at] : this.over ? last(line.values) : line.values.at(-1));
-      const time = known(at) ? `${tfos.clock(new Date(1000 * this.times[at]))}  ` : "";
+      const time = known(at) ? `${tfos.moment(new Date(1000 * this.times[at]), this.span())}  ` : "";
       let text;
       if (this.plan.lines) {
         text = this.drawn.map((line) => `${line.label} ${this.plan.unit(value(line))}`).join(", ");

@@ -184,8 +184,28 @@ const tfos = {};
   tfos.clock = (date, seconds = true) =>
     `${two(date.getHours())}:${two(date.getMinutes())}${seconds ? `:${two(date.getSeconds())}` : ""}`;
 
-  tfos.dateAndClock = (date) =>
-    `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${tfos.clock(date)}`;
+  const day = (date) => `${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+
+  tfos.dateAndClock = (date) => `${date.getFullYear()}-${day(date)} ${tfos.clock(date)}`;
+
+  /** The browser's zone at a time: "UTC+05:30". Each time on the page is of this zone. */
+  tfos.zone = (date) => {
+    const ahead = -date.getTimezoneOffset();  // Minutes.
+    const size = Math.abs(ahead);
+    return `UTC${ahead < 0 ? "-" : "+"}${two(Math.floor(size / 60))}:${two(size % 60)}`;
+  };
+
+  const DAY = 86400;  // Seconds.
+
+  /** A moment of what lasts so many seconds: with its day where there are several. */
+  tfos.moment = (date, span) => (span < DAY ? tfos.clock(date) : `${day(date)} ${tfos.clock(date, false)}`);
+
+  /** The label of an axis for a moment, with so many seconds between two labels, and from the first
+   *  to the last. */
+  tfos.timeLabel = (date, step, span) => {
+    const isMidnight = date.getHours() === 0 && date.getMinutes() === 0 && date.getSeconds() === 0;
+    return step >= DAY || (span >= DAY && isMidnight) ? day(date) : tfos.clock(date, step < 60);
+  };
 
   const FINAL = new Set(["done", "failed", "lost", "stopped"]);
 

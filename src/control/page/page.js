@@ -77,7 +77,7 @@
     drawState(word, style, status.cluster_id);
     tfos.setText(byId("doing"), word.startsWith("running") ? past.activity.doing : "");
     const started = new Date(past.started_ms);
-    tfos.setText(byId("elapsed"), `${tfos.duration(past.now_ms)} since ${tfos.dateAndClock(started)}`);
+    tfos.setText(byId("elapsed"), `${tfos.duration(past.now_ms)} since ${tfos.dateAndClock(started)} ${tfos.zone(started)}`);
     const board = status.nodes.find((node) => node.tensorboard);
     // Its way in has the key in the address, and needs cookies: proxies log the one and drop the others.
     const showsBoard = board && live && !tfos.isPassedOn;

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from support.page.browsers import browser, complaints, looks, wait_for_looks
-from support.page.shown import CLICK, charts, heading, metrics, row, tiles
+from support.page.browsers import browser, complaints, looks, text_of, wait_for_looks
+from support.page.shown import CLICK, charts, heading, metrics, report_all, row, tiles
 from support.waiting import wait_for
 
 #: Keeps what is written on each canvas, and whether it is cut there.
@@ -96,6 +98,40 @@ def test_axes_of_times_and_shares_begin_at_zero(small):
         driver.execute_script("window.labels.length = 0")
         wait_for_looks(driver)
         assert lowest(driver, "seconds_without_answer")[0] == "0 s"
+        assert complaints(driver) == []
+
+
+#: A run of as many days as it has samples.
+STRETCH = """
+const json = Response.prototype.json;
+Response.prototype.json = async function () {
+  const answer = await json.call(this);
+  if (answer.times) answer.times = answer.times.map((time, at) => at * 86400000);
+  return answer;
+};
+"""
+
+
+def test_the_time_of_a_run_of_several_days_has_days_and_a_zone(small):
+    for step in range(4, 8):
+        report_all(small, step)
+    with browser() as driver:
+        driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Kolkata"})
+        driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": STRETCH})
+        watch(driver)
+        driver.get(small.link)
+        wait_for(lambda: charts(driver), "curves")
+        assert text_of(driver, "#elapsed").endswith(" UTC+05:30")
+        days = [text for text, _ in labels(driver, "loss") if re.fullmatch(r"\d\d-\d\d", text)]
+        assert len(set(days)) > 1, labels(driver, "loss")
+        label = "return tfos.timeLabel(new Date(...arguments[0]), ...arguments[1])"
+        midnight, noon = [2026, 10, 29], [2026, 10, 29, 12, 30]
+        assert driver.execute_script(label, midnight, [43200, 172800]) == "11-29"
+        assert driver.execute_script(label, noon, [43200, 172800]) == "12:30"
+        assert driver.execute_script(label, midnight, [3600, 7200]) == "00:00"
+        moment = "return tfos.moment(new Date(...arguments[0]), arguments[1])"
+        assert driver.execute_script(moment, noon, 86400) == "11-29 12:30"
+        assert driver.execute_script(moment, noon, 60) == "12:30:00"
         assert complaints(driver) == []
 
 
