@@ -75,8 +75,9 @@ class NodeOutput:
     Owner and lifetime: the one who follows it. Threads: one at a time.
     """
 
-    def __init__(self, name: str, agent_pid: Any, clock: Callable[[], float]):
-        self.agent_pid = agent_pid
+    def __init__(self, name: str, agent: Any, clock: Callable[[], float]):
+        """agent: tells this node's agent from another one's."""
+        self.agent = agent
         self.position = 0
         self.ended = False
         self._name = name
@@ -157,10 +158,11 @@ class OutputFollower:
     def _look_at(self, node: dict[str, Any]) -> None:
         node_id = node["node_id"]
         output = self._outputs.get(node_id)
-        # Another one may have come in its place.
-        if output is None or output.agent_pid != node["agent_pid"]:
+        # Another one may have come in its place. In two containers, agents may have the same number.
+        agent = (node["agent_pid"], node["host"], node["executor_id"])
+        if output is None or output.agent != agent:
             name = f"{node['job_name']}:{node['task_index']}"
-            output = NodeOutput(name, node["agent_pid"], time.monotonic)
+            output = NodeOutput(name, agent, time.monotonic)
             self._outputs[node_id] = output
         # A node that never stops writing always has more.
         for _ in range(_ANSWERS_OF_A_ROUND):

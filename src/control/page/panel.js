@@ -24,7 +24,7 @@
    *  the tab is hidden or the panel is. */
   tfos.Panel = class {
     constructor(place, live, onClose) {
-      Object.assign(this, {place, live, onClose, node: null, watch: null});
+      Object.assign(this, {place, live, onClose, node: null, process: "", watch: null});
       this.title = element("h2", {id: "panel-title"});
       this.say = element("span", {id: "panel-say", class: "quiet", role: "status"});
       this.toEnd = element("button", {id: "panel-end", type: "button", hidden: true, onclick: () => this.goToEnd()}, "To the end");
@@ -59,8 +59,11 @@
       }
       this.ask.disabled = tfos.hasEnded(node);
       const isOther = before?.node_id !== node.node_id;
-      // One that was started again begins to count its output anew.
-      const isAgain = !isOther && before.pid && node.pid && before.pid !== node.pid;
+      // One that was started again begins to count its output anew. Until its process is there it
+      // has no number, and in two containers two may have the same.
+      const process = node.pid ? `${node.pid} ${node.host} ${node.executor_id}` : "";
+      const isAgain = !isOther && this.process && process && this.process !== process;
+      if (isOther || process) this.process = process;
       if (!isOther && !isAgain) return;
       this.pause();
       this.clear();

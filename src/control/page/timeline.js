@@ -8,10 +8,12 @@
     "phase-start": "starts", "phase-import": "imports TensorFlow", "phase-wait": "waits for the first rows",
     "phase-first": "first step", "phase-train": "trains", "phase-driver": "driver",
     "phase-warn": "no sign of life, or no step", "phase-bad": "failed, lost or diverged", "phase-end": "ended",
+    "phase-forgotten": "not remembered",
   };
   const STYLES = {
     driver: "phase-driver", running: "phase-train", draining: "phase-train", silent: "phase-warn", stuck: "phase-warn",
     failed: "phase-bad", lost: "phase-bad", diverged: "phase-bad", done: "phase-end", stopped: "phase-end",
+    forgotten: "phase-forgotten",
   };
   // What a node says before it trains, in the states in which others train.
   const BEGINNINGS = [
@@ -39,7 +41,7 @@
     return styles;
   }
 
-  const WORDS = {silent: "no sign of life", stuck: "no step"};
+  const WORDS = {silent: "no sign of life", stuck: "no step", forgotten: "not remembered"};
   const wordsOf = (state, text) => (state === "driver" ? text : `${WORDS[state] || state}${text ? `: ${text}` : ""}`);
 
   /** The phases of one row between two times, each with its end. */

@@ -78,6 +78,36 @@ def test_what_was_left_out_is_told_at_the_end_at_last(clock):
     ]
 
 
+def node(number, executor_id="1"):
+    return {
+        "node_id": number,
+        "job_name": "worker",
+        "task_index": number,
+        "agent_pid": 7,
+        "host": "host",
+        "executor_id": executor_id,
+        "state": "running",
+    }
+
+
+def test_a_node_that_comes_again_in_another_container_is_shown():
+    class Link:
+        """A link to a node that has ended after a line."""
+
+        def fetch_output(self, node_id, after, timeout):
+            line = f"of executor {nodes[0]['executor_id']}\n"
+            return answer(line[after:], start=after, ended=True)
+
+    nodes = [node(0)]
+    shown = []
+    follower = OutputFollower(Link(), lambda: nodes, shown.extend)
+    wait_for(lambda: "worker:0 | of executor 1" in shown, lambda: shown)
+    # Its agent has the same number.
+    nodes = [node(0, executor_id="2")]
+    wait_for(lambda: "worker:0 | of executor 2" in shown, lambda: shown)
+    follower.finish()
+
+
 def test_a_node_that_never_stops_writing_hides_no_other_one():
     class Link:
         """A link to nodes of which the first has more whenever it is asked."""
@@ -87,10 +117,7 @@ def test_a_node_that_never_stops_writing_hides_no_other_one():
                 return answer("more\n", start=after)
             return answer("the other one\n"[after:], start=after)
 
-    nodes = [
-        {"node_id": n, "job_name": "worker", "task_index": n, "agent_pid": 7, "state": "running"}
-        for n in range(2)
-    ]
+    nodes = [node(n) for n in range(2)]
     shown = []
     follower = OutputFollower(Link(), lambda: nodes, shown.extend)
     wait_for(lambda: "worker:1 | the other one" in shown, lambda: shown)

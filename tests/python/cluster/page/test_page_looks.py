@@ -109,3 +109,32 @@ def test_a_look_leaves_selection_and_focus_where_they_are(small):
         wait_for_looks(driver, 2)
         assert driver.execute_script(SELECTED) == selected
         assert complaints(driver) == []
+
+
+#: How many processes' output a panel begins with, one call of `show` for each of the nodes given.
+BEGINNINGS = """
+let begun = 0;
+const live = {get: (path) => {
+  if (path.includes("lines=")) begun += 1;
+  return new Promise(() => {});
+}};
+const panel = new tfos.Panel(document.createElement("section"), live, () => {});
+const node = {node_id: 1, job_name: "worker", task_index: 0, state: "running", gpus: []};
+for (const [pid, host] of arguments[0]) panel.show({...node, pid, host, executor_id: "1"});
+return begun;
+"""
+
+
+def test_a_node_that_comes_again_begins_its_output_anew(small):
+    with browser() as driver:
+        driver.get(small.link)
+        wait_for_looks(driver)
+
+        def beginnings(*processes):
+            return driver.execute_script(BEGINNINGS, processes)
+
+        assert beginnings((7, "a"), (7, "a")) == 1
+        assert beginnings((0, "a"), (7, "a")) == 1, "its first process"
+        assert beginnings((7, "a"), (8, "a")) == 2
+        assert beginnings((7, "a"), (0, "a"), (8, "a")) == 2, "it was seen without a process"
+        assert beginnings((7, "a"), (7, "b")) == 2, "in two containers"

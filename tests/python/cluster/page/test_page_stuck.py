@@ -108,6 +108,18 @@ def test_the_timeline_tells_the_beginning_from_the_training(small, tmp_path):
             assert words in key
 
 
+def test_phases_that_are_not_remembered_are_no_part_of_those_around_them(small, tmp_path):
+    def change(recorded):
+        past = recorded["whole"]
+        past["now_ms"] = 4000
+        begins = ["starting", "importing TensorFlow"], ["forgotten", ""], ["running", ""]
+        past["phases"]["0"] = [[1000 * at, *phase] for at, phase in enumerate(begins)]
+
+    with report_with(small, tmp_path, change) as driver:
+        assert bars(driver, "chief:0") == ["phase-import", "phase-forgotten", "phase-train"]
+        assert "not remembered" in text_of(driver, ".phases-key")
+
+
 def test_where_neither_side_waits_the_page_names_what_looks_into_the_program(small):
     def report(step, **more):
         for node_id in range(2):

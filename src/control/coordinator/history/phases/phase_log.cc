@@ -12,7 +12,12 @@ void PhaseLog::Note(std::chrono::milliseconds now, int node_id, std::string_view
   std::deque<Phase>& phases = phases_[node_id];
   if (!phases.empty() && phases.back().state == state && phases.back().text == shown) return;
   phases.push_back({now, std::string(state), std::string(shown)});
-  if (phases.size() > kMostPhases) phases.pop_front();
+  if (phases.size() <= kMostPhases) return;
+  // One in place of those that go, so the phase before them does not seem to last.
+  Phase& gone = phases[kFirstPhases];
+  gone.state = "forgotten";
+  gone.text.clear();
+  phases.erase(phases.begin() + kFirstPhases + 1);
 }
 
 std::string PhaseLog::Json(const std::vector<int>& nodes) const {

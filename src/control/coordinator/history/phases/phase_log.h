@@ -19,7 +19,9 @@ namespace tfos::control {
 class PhaseLog {
  public:
   static constexpr int kDriver = -1;              ///< In place of a node.
-  static constexpr std::size_t kMostPhases = 64;  ///< Of a node; of more the oldest go.
+  static constexpr std::size_t kMostPhases = 64;  ///< Of a node.
+  /// Of these, the first ones, which stay: how a run began. Of more, the oldest of the others go.
+  static constexpr std::size_t kFirstPhases = 16;
   static constexpr std::size_t kMostTextBytes = 80;
 
   /// `state` is a node's state, or what is wrong with it: "silent", "stuck", "diverged". `text`
@@ -28,7 +30,8 @@ class PhaseLog {
             std::string_view text);
 
   /// An object of JSON: by node, as text, [time in ms, state, text] of each phase, the oldest
-  /// first. The driver is in it, and of the nodes those that are asked for.
+  /// first. Where phases have gone, one of the state "forgotten" has their time. The driver is in
+  /// it, and of the nodes those that are asked for.
   std::string Json(const std::vector<int>& nodes) const;
 
  private:

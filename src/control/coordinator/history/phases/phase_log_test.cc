@@ -40,8 +40,22 @@ TEST(PhaseLogTest, MemoryHasABound) {
   }
   const json phases = Of(log, {0})["0"];
   ASSERT_EQ(phases.size(), PhaseLog::kMostPhases);
-  EXPECT_EQ(phases.front()[0], 2 * PhaseLog::kMostPhases) << "the oldest go";
   EXPECT_EQ(phases.front()[2].get<std::string>().size(), PhaseLog::kMostTextBytes);
+}
+
+TEST(PhaseLogTest, TheFirstPhasesAndTheLastOnesStay) {
+  PhaseLog log;
+  constexpr std::size_t kMost = PhaseLog::kMostPhases;
+  constexpr std::size_t kFirst = PhaseLog::kFirstPhases;
+  for (std::size_t i = 0; i < 3 * kMost; ++i) {
+    log.Note(milliseconds(i), 0, "running", std::to_string(i));
+  }
+  const json phases = Of(log, {0})["0"];
+  ASSERT_EQ(phases.size(), kMost);
+  EXPECT_EQ(phases[kFirst - 1], json::array({kFirst - 1, "running", std::to_string(kFirst - 1)}));
+  EXPECT_EQ(phases[kFirst], json::array({kFirst, "forgotten", ""})) << "what lies between";
+  EXPECT_EQ(phases[kFirst + 1][0], 2 * kMost + kFirst + 1);
+  EXPECT_EQ(phases.back()[0], 3 * kMost - 1);
 }
 
 TEST(PhaseLogTest, ACharacterThatIsCutIsStillJson) {
