@@ -147,7 +147,7 @@ TEST_F(ControlServerTest, WithoutATensorBoardItsPageSaysSo) {
 TEST_F(ControlServerTest, TheKeyForTensorBoardBecomesACookie) {
   const std::string answer = RawClient(server_->port()).Get("/tensorboard/?key=" + ReadKey());
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
-  EXPECT_THAT(answer, HasSubstr("url=/tensorboard/\""));
+  EXPECT_THAT(answer, HasSubstr("url=./\""));
   EXPECT_THAT(answer, HasSubstr("\r\nSet-Cookie: tfos-"));
 }
 

@@ -209,14 +209,14 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
     // Named, not a temporary: GCC 12 destroys aggregates in an awaited call twice.
     HttpAnswer answer = {.status = 401, .content_type = "text/plain"};
     std::optional<std::string> cookie;
-    if (PageKeys::IsTensorBoard(page)) cookie = keys_->CookieFor(query);
+    if (PageKeys::IsTensorBoard(page)) cookie = keys_->CookieFor(page, query);
     if (cookie.has_value()) {
       // The key leaves the browser's line of addresses. Not by a redirect: after one from a link on
       // another site, a browser keeps back a cookie that is SameSite=Strict.
       answer.status = 200;
       answer.content_type = "text/html";
-      answer.body =
-          "<!DOCTYPE html><meta http-equiv=\"refresh\" content=\"0;url=/tensorboard/\">\n";
+      // Relative: a proxy may show the page below a path.
+      answer.body = "<!DOCTYPE html><meta http-equiv=\"refresh\" content=\"0;url=./\">\n";
       answer.cookie = *std::move(cookie);
     } else if (keys_->Open(page, Field(request, http::field::authorization),
                            Field(request, http::field::cookie))) {

@@ -54,12 +54,15 @@ bool PageKeys::IsTensorBoard(std::string_view page) {
   return page.empty() || page.front() == '/';
 }
 
-std::optional<std::string> PageKeys::CookieFor(std::string_view query) const {
+std::optional<std::string> PageKeys::CookieFor(std::string_view page,
+                                               std::string_view query) const {
   constexpr std::string_view kName = "key=";
+  // Of another page, the folder is not TensorBoard's.
+  if (!page.ends_with('/') || page.substr(0, page.size() - 1) != kTensorBoard) return std::nullopt;
   if (!query.starts_with(kName) || !ConstantTimeEqual(query.substr(kName.size()), read_)) {
     return std::nullopt;
   }
-  return fmt::format("{}; Path={}; HttpOnly; SameSite=Strict", cookie_, kTensorBoard);
+  return fmt::format("{}; HttpOnly; SameSite=Strict", cookie_);
 }
 
 }  // namespace tfos::control

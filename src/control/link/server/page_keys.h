@@ -35,9 +35,10 @@ class PageKeys {
   static bool IsForPeople(std::string_view page) { return page == kOutput || page == kStacks; }
   /// Whether this is TensorBoard's page or one below it.
   static bool IsTensorBoard(std::string_view page);
-  /// If a browser comes to TensorBoard's page with `key=` and the right key in the query: the
-  /// cookie to be set, for this page alone.
-  std::optional<std::string> CookieFor(std::string_view query) const;
+  /// If a browser comes to TensorBoard's page, whose path ends with a slash, with `key=` and the
+  /// right key in the query: the cookie to be set. It names no path, so a browser keeps it for the
+  /// folder of the page as it sees it, which a proxy may show below a path of its own.
+  std::optional<std::string> CookieFor(std::string_view page, std::string_view query) const;
 
  private:
   const std::string read_;

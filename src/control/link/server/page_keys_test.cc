@@ -10,7 +10,9 @@
 namespace tfos::control {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class PageKeysTest : public ::testing::Test {
  protected:
@@ -59,12 +61,16 @@ TEST_F(PageKeysTest, AChosenTokenOpensTheMetricsInPlaceOfTheKey) {
 }
 
 TEST_F(PageKeysTest, ACookieOpensTensorBoardAlone) {
-  EXPECT_FALSE(keys_.CookieFor("").has_value());
-  EXPECT_FALSE(keys_.CookieFor("key=").has_value());
-  EXPECT_FALSE(keys_.CookieFor("key=" + token_.ToHex()).has_value());
-  const auto set = keys_.CookieFor("key=" + Read());
+  EXPECT_FALSE(keys_.CookieFor("/tensorboard/", "").has_value());
+  EXPECT_FALSE(keys_.CookieFor("/tensorboard/", "key=").has_value());
+  EXPECT_FALSE(keys_.CookieFor("/tensorboard/", "key=" + token_.ToHex()).has_value());
+  for (const char* page : {"", "/", "/tensorboard", "/tensorboard/data/", "/tensorboards/"}) {
+    EXPECT_FALSE(keys_.CookieFor(page, "key=" + Read()).has_value()) << page;
+  }
+  const auto set = keys_.CookieFor("/tensorboard/", "key=" + Read());
   ASSERT_TRUE(set.has_value());
-  EXPECT_THAT(*set, HasSubstr("; Path=/tensorboard; HttpOnly; SameSite=Strict"));
+  EXPECT_THAT(*set, EndsWith("; HttpOnly; SameSite=Strict"));
+  EXPECT_THAT(*set, Not(HasSubstr("Path")));
   const std::string cookie = set->substr(0, set->find(';'));
   for (const std::string& field : {cookie, "a=b; " + cookie, cookie + "; a=b", "a=b;" + cookie}) {
     EXPECT_TRUE(keys_.Open("/tensorboard", "", field)) << field;

@@ -317,6 +317,22 @@ def test_works_below_a_path_of_a_proxy(small):
         assert complaints(driver) == []
 
 
+def test_the_way_to_tensorboard_works_below_a_path_of_a_proxy(small):
+    with PathProxy("/training/", small.base_url) as proxy, browser() as driver:
+        driver.get(f"{proxy.url}tensorboard/")
+        assert "TensorBoard" not in text_of(driver, "body")
+        driver.get(f"{proxy.url}tensorboard/?key={small.read_key}")
+        # There is none here. Without the key, a browser would not be told so.
+        wait_for(
+            lambda: "TensorBoard does not listen" in text_of(driver, "body"),
+            lambda: f"the way in: {driver.current_url}",
+        )
+        assert driver.current_url == f"{proxy.url}tensorboard/"
+        (cookie,) = driver.get_cookies()
+        assert cookie["path"] == "/training/tensorboard"
+        assert cookie["httpOnly"] and cookie["sameSite"] == "Strict"
+
+
 def get(cluster, path, purpose="read"):
     request = urllib.request.Request(f"{cluster.base_url}{path}")
     request.add_header("Authorization", f"Bearer {keys.key_for(cluster.token, purpose)}")

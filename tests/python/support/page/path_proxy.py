@@ -13,7 +13,7 @@ from support.waiting import BOUND_SECONDS
 
 class PathProxy:
     """Shows ``target``, which may be set later, below a path; to be used as a context manager. Of a
-    request's fields, it passes on ``Accept`` alone, nearly as YARN's does.
+    request's fields, it passes on ``Accept`` and cookies alone, nearly as YARN's does.
 
     path: begins and ends with a slash.
     headers: what it adds to each request.
@@ -47,7 +47,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return
         request = urllib.request.Request(
             f"{self.proxy.target}/{self.path.removeprefix(self.path_here)}",
-            headers={"Accept": self.headers.get("Accept", "*/*"), **self.proxy.headers},
+            headers={
+                "Accept": self.headers.get("Accept", "*/*"),
+                "Cookie": self.headers.get("Cookie", ""),
+                **self.proxy.headers,
+            },
         )
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
@@ -59,6 +63,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_response(answer.status)
             self.send_header("Content-Type", answer.headers["Content-Type"])
             self.send_header("Content-Length", str(len(body)))
+            if cookie := answer.headers["Set-Cookie"]:
+                self.send_header("Set-Cookie", cookie)
             self.end_headers()
             self.wfile.write(body)
 
