@@ -158,7 +158,7 @@ class OutputFollower:
     def _look_at(self, node: dict[str, Any]) -> None:
         node_id = node["node_id"]
         output = self._outputs.get(node_id)
-        # Another one may have come in its place. In two containers, agents may have the same number.
+        # Another one may have come in its place. In two containers, agents may have one number.
         agent = (node["agent_pid"], node["host"], node["executor_id"])
         if output is None or output.agent != agent:
             name = f"{node['job_name']}:{node['task_index']}"
