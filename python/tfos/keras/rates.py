@@ -67,7 +67,8 @@ class Rates:
                 _ALL[name]: (value - before.get(name, 0)) / seconds
                 for name, value in numbers.items()
                 # Less than before: it is another process.
-                if name in _ALL and value >= before.get(name, 0)
+                if name in _ALL
+                and value >= before.get(name, 0)
                 # A program that goes on, or joins others, does not count its steps from zero.
                 and (name != "step" or name in before)
             }

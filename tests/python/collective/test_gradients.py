@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from support.programs import gradients as programs
+from support.programs.two_nodes import gradients as programs
 from support.two_nodes import TwoNodes
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from support.programs import metrics as programs
+from support.programs.two_nodes import metrics as programs
 from support.two_nodes import TwoNodes
 
 

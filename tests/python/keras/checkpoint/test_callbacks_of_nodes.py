@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.comparing import assert_same
-from support.programs import optimizer as programs
+from support.programs.two_nodes import optimizer as programs
 from support.two_nodes import TwoNodes
 
 

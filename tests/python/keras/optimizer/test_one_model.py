@@ -7,7 +7,7 @@ import pytest
 
 import keras
 from support.comparing import assert_same
-from support.programs import optimizer as programs
+from support.programs.two_nodes import optimizer as programs
 from support.two_nodes import TwoNodes
 
 

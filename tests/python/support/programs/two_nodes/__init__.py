@@ -1,0 +1,1 @@
+"""Programs for :class:`support.two_nodes.TwoNodes`."""
