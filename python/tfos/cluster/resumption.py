@@ -104,5 +104,6 @@ class Resumption:
         if self.epochs is None:
             return f"resume | from the last checkpoint in {self.directory}, if there is one"
         epochs = "1 epoch is" if self.epochs == 1 else f"{self.epochs or 'no'} epochs are"
-        rows = f", and {self.position.rows:,} rows of the next" if self.position else ""
+        which = "next" if self.epochs else "first"
+        rows = f", and {self.position.rows:,} rows of the {which}" if self.position else ""
         return f"resume | {epochs} done in {self.directory}{rows}"

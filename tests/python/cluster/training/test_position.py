@@ -56,6 +56,8 @@ def test_nodes_hear_of_it():
         "trained": position().partly(),
     }
     assert str(resumption).endswith("2 epochs are done in file:///run, and 43 rows of the next")
+    first = Resumption("file:///run", 0, 7, position())
+    assert str(first).endswith("no epochs are done in file:///run, and 43 rows of the first")
     anew = Resumption("file:///run", 2, 7)
     assert anew.of_node() == {"directory": "file:///run", "epochs": 2}
 
