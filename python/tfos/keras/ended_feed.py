@@ -59,7 +59,8 @@ class EndedFeed(Callback):
         if self._has_passed_over:
             self._tell_empty(False)
         self._has_batch = self._has_passed_over = False
-        self._watch.begin(self.model)
+        if is_skipping(self.model):  # Strategies of tf.distribute keep steps that can't be read.
+            self._watch.begin(self.model)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         if is_skipping(self.model):
