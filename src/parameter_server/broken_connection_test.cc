@@ -73,8 +73,8 @@ TEST_P(ServerTest, ALinkThatConnectsAnewIsToldWhatTheServerHasOfIt) {
   EXPECT_EQ(Values(*given, 1), std::vector<float>(10, 1));
   EXPECT_EQ(server.counters().pushes, 1U);
   third.Push(kPart, kBytes);
-  third.Expect(Encode(Failed{.kind = ErrorKind::kBadInput,
-                             .text = "a push that does not go on where it was"}));
+  third.Expect(Encode(
+      Failed{.kind = ErrorKind::kBadInput, .text = "a push that does not go on where it was"}));
 }
 
 TEST_P(ServerTest, WhoConnectsAnewWaitsForSlowerOnesAsBefore) {
