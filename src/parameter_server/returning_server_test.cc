@@ -198,6 +198,12 @@ TEST_P(ReturningServerTest, APushThatWaitsForOthersIsThereOnceAndNobodyWaitsForE
   ExpectAll(*fast, 5);
 }
 
+/// Returns in the middle of a push, or soon after it; or when all has ended.
+void AwaitSomePush(const Server& server, const std::atomic<bool>& ended) {
+  const std::uint64_t before = server.counters().bytes_combined;
+  while (!ended && server.counters().bytes_combined == before) std::this_thread::yield();
+}
+
 /// Loses the server at any moment of exchanges, which add 1 each.
 void LoseAtAnyMoment(const std::atomic<bool>& ended, const std::function<void()>& lose) {
   while (!ended) lose();
@@ -213,11 +219,7 @@ TEST_P(ReturningServerTest, AtWhateverMomentItDiesTheOnlyWorkerLosesNothing) {
     std::thread killer([&] {
       LoseAtAnyMoment(ended, [&, losses = 0]() mutable {
         const std::size_t server = losses++ % 2;
-        // In some push.
-        const std::uint64_t before = servers_[server]->server().counters().bytes_combined;
-        while (!ended && servers_[server]->server().counters().bytes_combined == before) {
-          std::this_thread::yield();
-        }
+        AwaitSomePush(servers_[server]->server(), ended);
         Lose(server);
         Return(server);
       });
@@ -252,10 +254,7 @@ TEST_P(ReturningServerTest, AtWhateverMomentConnectionsBreakAPushCountsOnce) {
     std::atomic<bool> ended = false;
     std::thread breaker([&] {
       for (std::size_t breaks = 0; !ended; ++breaks) {
-        // In some push.
-        const Server& server = servers_[breaks % 2]->server();
-        const std::uint64_t before = server.counters().bytes_combined;
-        while (!ended && server.counters().bytes_combined == before) std::this_thread::yield();
+        AwaitSomePush(servers_[breaks % 2]->server(), ended);
         BreakConnections();
       }
     });
