@@ -32,11 +32,8 @@ def build(args):
         ]
     )
     model.compile(
-        keras.optimizers.Adam(3e-3),
-        keras.losses.SparseCategoricalCrossentropy(
-            from_logits=True, reduction="mean_with_sample_weight"
-        ),
-    )  # rows of padding count nothing
+        keras.optimizers.Adam(3e-3), keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    )
     return model
 
 

@@ -19,6 +19,7 @@ from pyspark.ml.util import (
     MLWritable,
     MLWriter,
 )
+from pyspark.sql import functions
 
 import tfos
 from tfos import inference
@@ -46,6 +47,11 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
         train: ``train(ctx)``, a program of its own as for ``tfos.run``. ``ctx.args`` has the
             parameters as attributes; the chief must write a SavedModel to ``ctx.args.model_dir``.
 
+    With ``build``, ``callbacks(ctx)`` returns the callbacks of Keras that a node passes to ``fit``,
+    after one that gives all nodes the same metrics. Rows in which ``validationIndicatorCol`` is
+    true are not trained on: each epoch is validated with them. A program of ``train`` reads them
+    from ``ctx.dataset(..., queue="validation")``.
+
     ``settings`` are further arguments of ``tfos.run``. ``fit`` returns a :class:`tfos.ml.Model`
     that has the parameters of this one; each fit writes to a directory of its own below
     ``modelDir``. Spark reads the rows once; further epochs come from the nodes' memory.
@@ -64,15 +70,17 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
         *,
         build: Callable[[dict[str, Any]], Any] | None = None,
         train: Callable[[Any], None] | None = None,
+        callbacks: Callable[[Any], list[Any]] | None = None,
         settings: dict[str, Any] | None = None,
         modelDir: str | os.PathLike[str] | None = None,
         inputMapping: dict[str, Any] | None = None,
         labelCol: str = "label",
+        validationIndicatorCol: str | None = None,
         outputMapping: dict[str, str] | None = None,
         binaryOutputs: list[str] | None = None,
         batchSize: int = 128,
         epochs: int = 1,
-        nodes: int = 1,
+        nodes: int | tuple[int, int] = 1,
         shuffle: bool = False,
         args: dict[str, Any] | None = None,
         keepInputs: bool = True,
@@ -81,15 +89,19 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
         opLibraries: list[str] | None = None,
     ):
         super().__init__()
-        program = train if build is None else _KerasProgram(build)
+        program = train if build is None else _KerasProgram(build, callbacks)
         if program is None or (build is not None and train is not None):
             raise BadInputError(
                 "pass either build=, which makes a Keras model, or train=, a program"
             )
+        if callbacks is not None and build is None:
+            raise BadInputError(
+                "callbacks= goes with build=; a program of train= passes its own ones to fit"
+            )
         self._program = program
         self._settings = settings or {}
         params = dict(self._input_kwargs)
-        for name in ("build", "train", "settings"):
+        for name in ("build", "train", "callbacks", "settings"):
             params.pop(name, None)
         self._set(**{name: value for name, value in params.items() if value is not None})
 
@@ -112,8 +124,7 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
         if not self.getInputMapping():
             raise BadInputError("inputMapping is not set: which columns the model learns from")
         self._check_pairs()
-        columns = sorted(self.getInputMapping())
-        fed = dataset.select(*map(quoted, [*columns, self.getLabelCol()]))
+        fed, validation = self._split(dataset)
         directory = f"{resolved(spark, self.getModelDir())}/{self.uid}-{uuid.uuid4().hex[:8]}"
         with tfos.run(
             spark,
@@ -128,6 +139,7 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
                 epochs=self.getEpochs(),
                 shuffle=self.getShuffle(),
                 cache="memory" if keeps else None,
+                validation=validation,
             )
         if not beside_files(spark, exists, f"{directory}/saved_model.pb"):
             raise BadInputError(
@@ -143,6 +155,19 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
             tuple(self.getOpLibraries()),
         )
         return self._copyValues(Model()).setModelDir(directory)
+
+    def _split(self, dataset: Any) -> tuple[Any, Any]:
+        """The columns that nodes get: of the rows to train on, and of those to validate with."""
+        columns = [*sorted(self.getInputMapping()), self.getLabelCol()]
+        if not self.isDefined(self.validationIndicatorCol):
+            return dataset.select(*map(quoted, columns)), None
+        indicator = dataset[quoted(self.getValidationIndicatorCol())]
+        # As in Spark's own estimators, what is null is not true.
+        is_validation = functions.coalesce(indicator, functions.lit(False))
+        return tuple(
+            dataset.where(rows).select(*map(quoted, columns))
+            for rows in (~is_validation, is_validation)
+        )
 
     def _check_pairs(self) -> None:
         mapping = self.getInputMapping()
@@ -170,6 +195,7 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
             label=self.getLabelCol(),
             batch_size=self.getBatchSize(),
             epochs=self.getEpochs(),
+            validates=self.isDefined(self.validationIndicatorCol),
             args=self.getArgs(),
             model_dir=directory,
         )
@@ -220,8 +246,13 @@ def _read(path: str) -> bytes:
 class _KerasProgram:
     """What a node does with a model builder. Pickled to the nodes."""
 
-    def __init__(self, build: Callable[[dict[str, Any]], Any]):
+    def __init__(
+        self,
+        build: Callable[[dict[str, Any]], Any],
+        callbacks: Callable[[Any], list[Any]] | None,
+    ):
         self._build = build
+        self._callbacks = callbacks
 
     def __call__(self, ctx: Any) -> None:
         args = ctx.args
@@ -230,11 +261,24 @@ class _KerasProgram:
             raise BadInputError("build() must return a Keras model that was compiled")
         model.optimizer = ctx.distribute(model.optimizer)
         model.jit_compile = False  # As `compile` does for such an optimizer.
-        # All nodes step together to the end: the last rows of a node are filled up, and masked.
-        rows = ctx.dataset(
-            args.batch_size, features=list(args.input_mapping), label=args.label, remainder="pad"
+
+        def rows(**of_dataset: Any) -> Any:
+            features = list(args.input_mapping)
+            batches = ctx.dataset(
+                args.batch_size, features=features, label=args.label, **of_dataset
+            )
+            return _named(batches, args.input_mapping)
+
+        model.fit(
+            rows(remainder="join"),
+            epochs=args.epochs,
+            validation_data=rows(queue="validation") if args.validates else None,
+            callbacks=[
+                ctx.average_metrics(batch_norm=True),
+                *(self._callbacks(ctx) if self._callbacks else []),
+            ],
+            verbose=0,
         )
-        model.fit(_named(rows, args.input_mapping), epochs=args.epochs, verbose=0)
         if ctx.is_chief:
             saved_model.export(model, args.model_dir)
 

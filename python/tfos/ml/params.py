@@ -6,10 +6,20 @@ import os
 from typing import Any
 
 from pyspark.ml.param import Param, Params, TypeConverters
+from pyspark.ml.param.shared import HasValidationIndicatorCol
 
 
 def _to_path(value: Any) -> str:
     return TypeConverters.toString(os.fspath(value) if isinstance(value, os.PathLike) else value)
+
+
+def _to_nodes(value: Any) -> int | tuple[int, int]:
+    """A number, or the pair of the least and the most, which JSON keeps as a list."""
+    if isinstance(value, list | tuple):
+        if len(value) != 2:
+            raise TypeError(f"nodes must be a number or (least, most), not {value!r}")
+        return TypeConverters.toInt(value[0]), TypeConverters.toInt(value[1])
+    return TypeConverters.toInt(value)
 
 
 class _InferenceParams(Params):
@@ -131,8 +141,9 @@ class _InferenceParams(Params):
         return self.getOrDefault(self.modelDir)
 
 
-class _TrainingParams(_InferenceParams):
-    """How a model is trained."""
+class _TrainingParams(_InferenceParams, HasValidationIndicatorCol):
+    """How a model is trained. ``validationIndicatorCol`` is Spark's own parameter: a column that is
+    true in rows to validate with."""
 
     labelCol = Param(
         Params._dummy(),
@@ -141,7 +152,9 @@ class _TrainingParams(_InferenceParams):
         TypeConverters.toString,
     )
     epochs = Param(Params._dummy(), "epochs", "how often the rows are read", TypeConverters.toInt)
-    nodes = Param(Params._dummy(), "nodes", "of the cluster that trains", TypeConverters.toInt)
+    nodes = Param(
+        Params._dummy(), "nodes", "of the cluster that trains, or (least, most) of them", _to_nodes
+    )
     shuffle = Param(
         Params._dummy(),
         "shuffle",
@@ -171,10 +184,13 @@ class _TrainingParams(_InferenceParams):
     def getEpochs(self) -> int:
         return self.getOrDefault(self.epochs)
 
-    def setNodes(self, value: int) -> Any:
+    def setValidationIndicatorCol(self, value: str) -> Any:
+        return self._set(validationIndicatorCol=value)
+
+    def setNodes(self, value: int | tuple[int, int]) -> Any:
         return self._set(nodes=value)
 
-    def getNodes(self) -> int:
+    def getNodes(self) -> int | tuple[int, int]:
         return self.getOrDefault(self.nodes)
 
     def setShuffle(self, value: bool) -> Any:

@@ -46,6 +46,36 @@ def test_a_pair_beside_another_column_is_refused_before_anything_runs(tmp_path, 
         estimator._fit(SimpleNamespace(sparkSession=session))
 
 
+def test_callbacks_go_with_a_builder_alone():
+    with pytest.raises(BadInputError, match="callbacks= goes with build="):
+        ml.Estimator(train=print, callbacks=print)
+
+
+@pytest.mark.parametrize("nodes", [(2, 4), [2, 4]], ids=["made", "loaded"])
+def test_nodes_may_be_lost_down_to_the_least(monkeypatch, tmp_path, nodes):
+    session = fake_session(FakeSparkContext(hadoop_conf={"fs.defaultFS": "file:///"}))
+    frame = SimpleNamespace(sparkSession=session, select=lambda *names: frame)
+    asked = {}
+
+    def run(*arguments, **keywords):
+        asked.update(keywords)
+        raise Started
+
+    monkeypatch.setattr(tfos, "run", run)
+    estimator = ml.Estimator(
+        build=print, modelDir=str(tmp_path), inputMapping={"x": "x"}, nodes=nodes
+    )
+    with pytest.raises(Started):
+        estimator._fit(frame)
+    assert asked["nodes"] == (2, 4)
+
+
+@pytest.mark.parametrize("nodes", [(1, 2, 3), "two", (1, "two")])
+def test_other_nodes_are_refused(nodes):
+    with pytest.raises(TypeError, match="nodes"):
+        ml.Estimator(build=print).setNodes(nodes)
+
+
 class Fed:
     """A cluster that keeps how it was to be fed."""
 

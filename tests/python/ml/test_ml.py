@@ -79,6 +79,33 @@ def test_a_keras_model_trains_and_runs_in_a_pipeline(spark, points, tmp_path, le
     assert evaluator.evaluate(again.transform(points)) == pytest.approx(error)
 
 
+def test_each_epoch_is_validated_and_callbacks_may_end_it(spark, points, tmp_path, leftovers):
+    log = tmp_path / "log"
+    held = functions.when(functions.col("id") < 150, functions.col("id") < 50)
+    # The held rows are far from the line, and what is null is not held.
+    marked = points.withColumn("held", held).withColumn(
+        "y", functions.when(functions.col("held"), functions.col("y") + 1000).otherwise(points.y)
+    )
+    tfos.ml.Estimator(
+        build=ml_programs.build_line,
+        callbacks=ml_programs.watch_line,
+        inputMapping={"x": "x"},
+        labelCol="y",
+        validationIndicatorCol="held",
+        nodes=2,
+        epochs=9,
+        batchSize=10,
+        args={"rate": 1e-7, "log": str(log)},
+        modelDir=str(tmp_path / "models"),
+    ).fit(marked)
+    lines = [list(map(float, line.split())) for line in log.read_text().splitlines()]
+    # Keras has a best epoch and stops in the next one.
+    assert len(lines) == 2
+    for loss, of_validation in lines:
+        assert loss < 100
+        assert of_validation == pytest.approx(1e6, rel=0.02)
+
+
 @pytest.mark.long
 def test_a_search_finds_the_better_parameters(points, tmp_path, leftovers):
     estimator = tfos.ml.Estimator(
