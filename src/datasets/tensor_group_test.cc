@@ -61,7 +61,7 @@ class TensorGroupTest : public ::testing::Test {
 
  private:
   static Outcome Take(std::int32_t code, char* message) {
-    tfos::testing::memory_is_scarce = false;
+    tfos::testing::refuses_memory = nullptr;
     Outcome outcome(code, message == nullptr ? "" : message);
     registered.free_message(message);
     return outcome;
@@ -83,10 +83,10 @@ TEST_F(TensorGroupTest, WhatCannotBeSummedUpIsNamed) {
 #ifndef TFOS_SANITIZED
 TEST_F(TensorGroupTest, WithoutMemoryACallFailsAndTheNextOneIsMade) {
   const Outcome no_memory(tensorflow::kTfResourceExhausted, "no memory");
-  tfos::testing::memory_is_scarce = true;
+  tfos::testing::refuses_memory = tfos::testing::RefuseAll;
   EXPECT_EQ(AllReduce(tensorflow::kTfFloat), no_memory);
   EXPECT_EQ(AllReduce(tensorflow::kTfFloat), kDone);
-  tfos::testing::memory_is_scarce = true;
+  tfos::testing::refuses_memory = tfos::testing::RefuseAll;
   EXPECT_EQ(Broadcast(), no_memory);
   EXPECT_EQ(Broadcast(), kDone);
   EXPECT_EQ(to_, from_);

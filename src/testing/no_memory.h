@@ -11,16 +11,20 @@
 
 namespace tfos::testing {
 
-/// Whether this thread gets no memory from operator new. Owner: the test. Threads: each has its
-/// own.
-inline thread_local bool memory_is_scarce = false;
+/// Whether operator new refuses so many bytes. Null: it refuses none. Owner: the test, which sets
+/// it back. Threads: each has its own.
+inline thread_local bool (*refuses_memory)(std::size_t bytes) = nullptr;
+
+/// For `refuses_memory`.
+inline bool RefuseAll(std::size_t /*bytes*/) { return true; }
 
 }  // namespace tfos::testing
 
 #ifndef TFOS_SANITIZED
 // Not inlined: GCC 12 would see free() of what another function has allocated.
 [[gnu::noinline]] void* operator new(std::size_t size) {
-  void* const memory = tfos::testing::memory_is_scarce ? nullptr : std::malloc(size);
+  bool (*const refuses)(std::size_t) = tfos::testing::refuses_memory;
+  void* const memory = refuses != nullptr && refuses(size) ? nullptr : std::malloc(size);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }

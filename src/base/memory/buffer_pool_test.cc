@@ -61,9 +61,9 @@ TEST(BufferPoolTest, CountsWhatItKeepsWhereThereIsNoMemoryToDropTheOldest) {
   while (buffers.size() > 1) buffers.pop_back();
   const std::size_t kept = pool.kept_bytes();
   EXPECT_GT(kept, 7 * kEighth);
-  tfos::testing::memory_is_scarce = true;
+  tfos::testing::refuses_memory = tfos::testing::RefuseAll;
   buffers.clear();
-  tfos::testing::memory_is_scarce = false;
+  tfos::testing::refuses_memory = nullptr;
   EXPECT_EQ(pool.kept_bytes(), kept);
   for (int i = 0; i < 10; ++i) buffers.push_back(pool.Allocate(kEighth));
   EXPECT_EQ(pool.kept_bytes(), 0U);

@@ -6,33 +6,13 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <limits>
 #include <memory>
-#include <new>
 #include <span>
 #include <utility>
 
 #include "feed/feeder/client/feed_client.h"
 #include "feed/node/feed_server.h"
-
-namespace {
-
-/// The most bytes that this thread gets at once.
-thread_local std::size_t most_bytes = std::numeric_limits<std::size_t>::max();
-
-}  // namespace
-
-// Not inlined: GCC 12 would see free() of what another function has allocated.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  void* const memory = size <= most_bytes ? std::malloc(size) : nullptr;
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t /*size*/) noexcept {
-  std::free(memory);
-}
+#include "testing/no_memory.h"
 
 namespace tfos::feed {
 namespace {
@@ -57,9 +37,9 @@ TEST(ScarceCacheTest, AFeedWhoseRowsCannotBeKeptFails) {
     ASSERT_TRUE(room.ok()) << room.status().DebugString();
     (*room)[0] = std::byte{1};
     ASSERT_TRUE((*client)->Commit(1, {item, item + 1}).ok());
-    most_bytes = kMostBytes;
+    tfos::testing::refuses_memory = [](std::size_t bytes) { return bytes > kMostBytes; };
     failed = (*server)->Next("input", wait).status();
-    most_bytes = std::numeric_limits<std::size_t>::max();
+    tfos::testing::refuses_memory = nullptr;
   }
   EXPECT_EQ(failed.kind(), ErrorKind::kBadInput);
   EXPECT_THAT(failed.ToString(), ::testing::HasSubstr("can't keep the rows of the epoch"));

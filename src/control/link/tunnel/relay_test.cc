@@ -9,10 +9,8 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstddef>
-#include <cstdlib>
 #include <exception>
 #include <memory>
-#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,26 +18,8 @@
 
 #include "base/process/unique_fd.h"
 #include "net/stream.h"
+#include "testing/no_memory.h"
 #include "testing/send_all.h"
-
-namespace {
-
-/// How many more allocations of a relay's room work in this thread; -1: all.
-thread_local int left = -1;
-constexpr std::size_t kRoomBytes = std::size_t{16} << 10;
-
-}  // namespace
-
-// Not inlined: GCC 12 would see free() of what another function has allocated.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  if (size == kRoomBytes && left >= 0 && left-- == 0) throw std::bad_alloc();
-  if (void* const memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t /*size*/) noexcept {
-  std::free(memory);
-}
 
 namespace tfos::control {
 namespace {
@@ -58,7 +38,6 @@ class RelayTest : public ::testing::Test {
       ends->second.Reset(sockets[1]);
     }
   }
-  ~RelayTest() override { left = -1; }
 
   /// Relays between the two pairs, to the end.
   std::exception_ptr Run() {
@@ -111,19 +90,33 @@ TEST_F(RelayTest, PassesOnBothWaysUntilBothHaveEnded) {
   EXPECT_TRUE(HasEnded(near_.first) && HasEnded(far_.first));
 }
 
+#ifndef TFOS_SANITIZED
+constexpr std::size_t kRoomBytes = std::size_t{16} << 10;
+/// How many more allocations of a relay's room work; -1: all.
+int left = -1;
+
 /// Whichever way has no memory: the other one neither goes on, nor uses what is gone.
-class ScarceRelayTest : public RelayTest, public ::testing::WithParamInterface<int> {};
+class ScarceRelayTest : public RelayTest, public ::testing::WithParamInterface<int> {
+ protected:
+  ScarceRelayTest() {
+    left = GetParam();
+    tfos::testing::refuses_memory = [](std::size_t bytes) {
+      return bytes == kRoomBytes && left >= 0 && left-- == 0;
+    };
+  }
+  ~ScarceRelayTest() override { tfos::testing::refuses_memory = nullptr; }
+};
 
 INSTANTIATE_TEST_SUITE_P(Ways, ScarceRelayTest, ::testing::Values(0, 1),
                          [](const auto& test) { return test.param == 0 ? "First" : "Second"; });
 
 TEST_P(ScarceRelayTest, BothEnd) {
-  left = GetParam();
   const std::exception_ptr thrown = Run();
   EXPECT_EQ(left, -1) << "the memory was asked for";
   EXPECT_EQ(thrown != nullptr, GetParam() == 1) << "the first way is one that nobody waits for";
   EXPECT_TRUE(HasEnded(near_.first) && HasEnded(far_.first));
 }
+#endif
 
 }  // namespace
 }  // namespace tfos::control
