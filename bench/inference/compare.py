@@ -34,8 +34,6 @@ from spark_inference import features, write_rows  # noqa: E402
 import tfos  # noqa: E402
 
 ROWS = 200_000
-#: The nearest size that is practical.
-RIVAL_ROWS = 20_000
 BATCH = 1_024
 SESSION_RATE = ROOT / "build/bench/bench/inference/session_rate"
 #: Passes over the file of records in the longer of two runs of `tfos infer`.
@@ -170,14 +168,13 @@ def main():
         subprocess.run(
             [sys.executable, HERE / "make_model.py", model], check=True, capture_output=True
         )
-        data, less_data = (pathlib.Path(temporary, f"rows-{rows}") for rows in (ROWS, RIVAL_ROWS))
-        for directory, rows in ((data, ROWS), (less_data, RIVAL_ROWS)):
-            directory.mkdir()
-            write_rows(directory, rows)
+        data = pathlib.Path(temporary, "rows")
+        data.mkdir()
+        write_rows(data, ROWS)
         cases = ("transform", "jvm", "bare", "udf")
         rates = measured(sys.executable, cases, model, data, options, tfos.jar_path())
         workers, jvms, bare, udf = (rates[case] for case in cases)
-        theirs = measured(rival, ("transform",), model, less_data, options)["transform"]
+        theirs = measured(rival, ("transform",), model, data, options)["transform"]
         ready = session(model, sessions=2, threads=1)
         alone = session(model, sessions=1, threads=os.cpu_count())
         inferred = infer_rate(model, pathlib.Path(temporary), options.repeat)
@@ -185,7 +182,7 @@ def main():
     median = statistics.median
     bound = min(median(bare), ready["rows_per_s"])
     rivals = (
-        (f"2.2.5 (at {RIVAL_ROWS:,} rows)", text(theirs), median(theirs), 1, "10x"),
+        ("2.2.5", text(theirs), median(theirs), 1, "10x"),
         ("`predict_batch_udf`", text(udf), median(udf), 1, "above 1x"),
         (
             "a bare `mapInArrow`, or the session on ready batches, the lower",
