@@ -27,7 +27,7 @@ from tfos.keras.joining import (
     joining,
     state_of,
 )
-from tfos.keras.skipping import skip_no_more, skip_steps
+from tfos.keras.skipping import note_error, skip_no_more, skip_steps
 from tfos.keras.variables import accumulated_in, steps_of
 
 
@@ -58,11 +58,16 @@ def prepare(package: Any) -> None:
     def fit(self: Any, *arguments: Any, **options: Any) -> Any:
         given = signature.bind(self, *arguments, **options)
         _check_scaling(getattr(self, "optimizer", None))
-        if is_distributed(getattr(self, "optimizer", None)):
-            given.arguments["callbacks"] = _with_ours(
-                self, given.arguments.get("callbacks"), package.callbacks.CallbackList
-            )
-        return plain(*given.args, **given.kwargs)
+        if not is_distributed(getattr(self, "optimizer", None)):
+            return plain(*given.args, **given.kwargs)
+        given.arguments["callbacks"] = _with_ours(
+            self, given.arguments.get("callbacks"), package.callbacks.CallbackList
+        )
+        try:
+            return plain(*given.args, **given.kwargs)
+        except Exception as error:
+            note_error(self, error)
+            raise
 
     fit.is_of_tfos = True  # type: ignore[attr-defined]
     trainer.fit = fit

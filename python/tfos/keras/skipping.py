@@ -47,6 +47,23 @@ def is_skipping(model: Any) -> bool:
     return hasattr(getattr(model, "train_function", None), "of_keras")
 
 
+def note_error(model: Any, error: Exception) -> None:
+    """That this ``error`` has ended ``fit``. Where that was passing over steps, the other nodes have
+    done without this one meanwhile: see :func:`was_skipping`."""
+    if is_skipping(model):
+        error.ended_skipping = True  # type: ignore[attr-defined]
+
+
+def was_skipping(error: BaseException | None) -> bool:
+    """Whether a ``fit`` was passing over steps when this error ended it, or the one that this comes
+    of."""
+    while error is not None:
+        if getattr(error, "ended_skipping", False):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def skip_no_more(model: Any) -> None:
     """Has ``fit`` train on all batches from now on. Nothing changes where it does already."""
     plain = getattr(getattr(model, "train_function", None), "of_keras", None)

@@ -202,9 +202,14 @@ def _leave_group() -> None:
         )
 
 
-def _is_coming_in() -> bool:
+def _others_can_go_on(error: BaseException) -> bool:
+    """Whether the nodes that train together are as they were before it came, and do not wait for
+    what this one was doing: it joins them, or passes over steps that were made before."""
     collective = sys.modules.get("tfos.collective")
-    return collective is not None and collective.is_coming_in()
+    if collective is not None and collective.is_coming_in():
+        return True
+    skipping = sys.modules.get("tfos.keras.skipping")
+    return skipping is not None and skipping.was_skipping(error)
 
 
 def _start_feed(link: AgentLink) -> FeedSource | None:
@@ -253,8 +258,8 @@ def _fail(link: AgentLink, source: FeedSource | None, step: str, error: BaseExce
             source.server.fail(control_message.readable(text, longest))
     finally:  # a program may have broken its own streams: the driver hears of the failure even so
         failure = {"step": step, "message": message, "traceback": text}
-        # The others are as they were before it came.
-        lost = {"lost": True} if _is_coming_in() else {}
+        # Of a cluster whose nodes may not be lost it is a failure as any other.
+        lost = {"lost": True} if _others_can_go_on(error) else {}
         link.send("failed", failure={**failure, **lost})
     return 1
 

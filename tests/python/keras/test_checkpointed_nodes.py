@@ -76,6 +76,39 @@ def test_a_cluster_goes_on_where_the_killed_one_was(spark_on, leftovers, tmp_pat
     assert tfos.last_checkpoint(tmp_path / "run")[1:] == (programs.EPOCHS, 0)
 
 
+@pytest.mark.parametrize(("fail", "late_nodes"), [([1], False), ([0], False), ([0, 1], True)])
+def test_an_error_while_steps_are_passed_over_is_that_of_its_node(
+    spark_on, leftovers, tmp_path, fail, late_nodes
+):
+    """If all nodes have it, it ends the cluster."""
+    with TwoNodes() as killed, pytest.raises(Died):
+        killed.run(programs.resumable, str(tmp_path), MOMENT, True)
+
+    def run():
+        args = {"directory": str(tmp_path), "moment": MOMENT, "dies": False, "fail": fail}
+        with tfos.run(
+            spark_on(TWO_EXECUTORS),
+            programs.of_args,
+            nodes=(1, 2),
+            args=args,
+            input_mode="tensorflow",
+            late_nodes=late_nodes,
+        ) as cluster:
+            return cluster.wait(timeout=120), cluster.status()
+
+    if len(fail) == 2:
+        with pytest.raises(NodeFailedError, match="the batch can't be read") as error:
+            run()
+        assert "failed so, too" in error.value.failure["message"]
+        assert "Traceback" in error.value.failure["traceback"]
+        return
+    results, nodes = run()
+    (lost,) = fail
+    assert results[lost] is None and "the batch can't be read" in nodes[lost].detail
+    assert nodes[lost].state == "lost"
+    assert results[1 - lost]["epochs"] == list(range(MOMENT[0], programs.EPOCHS))
+
+
 def test_the_next_node_writes_when_the_chief_is_lost(spark_on, leftovers, tmp_path):
     with tfos.run(
         spark_on(THREE_EXECUTORS),

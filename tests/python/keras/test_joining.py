@@ -20,6 +20,8 @@ STEPS = 10
 EPOCHS = 3000
 #: From this epoch on the nodes look whether all are there.
 LOOK_FROM = 2
+#: A moment at which a node that joins has an error: it reads past what the others have trained on.
+READING = "reading"
 
 
 def train_together(ctx):
@@ -29,11 +31,13 @@ def train_together(ctx):
     import keras
     from tfos import collective
 
-    life = begin_life(ctx)
+    life, victim = begin_life(ctx), ctx.args["victim"]
 
     def batches():
         random = np.random.default_rng(ctx.rank)
         for _ in range(STEPS):
+            if ctx.args.get("joiner_dies") == READING and (ctx.rank, life) == (victim, 1):
+                raise OSError("the batch can't be read")
             features = random.normal(loc=3, size=(ROWS, COLUMNS)).astype(np.float32)
             yield features, features.sum(axis=1, keepdims=True)
 
@@ -55,7 +59,7 @@ def train_together(ctx):
             self.complete = looks and collective.size() == ctx.size
 
         def on_train_batch_end(self, batch, logs=None):
-            if ctx.rank == ctx.args["victim"] and life == 0 and batch == 3:
+            if ctx.rank == victim and life == 0 and batch == 3:
                 die(ctx)
             self.after = model.get_layer("norm").moving_mean.numpy()
 
@@ -120,7 +124,7 @@ def die_while_joining(ctx):
     from tfos import collective
 
     moment = ctx.args.get("joiner_dies")
-    if ctx.rank != ctx.args["victim"] or moment is None:
+    if ctx.rank != ctx.args["victim"] or moment in (None, READING):
         return
 
     def dead(*arguments):
@@ -196,7 +200,7 @@ def test_a_node_comes_again_on_another_executor(spark_on, leftovers, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("moment", ["before it comes in", "come_in", "settle"])
+@pytest.mark.parametrize("moment", ["before it comes in", "come_in", "settle", READING])
 def test_a_node_that_dies_while_it_joins_is_done_without(spark_on, leftovers, tmp_path, moment):
     run(spark_on(THREE_EXECUTORS), tmp_path, lives=3, joiner_dies=moment)
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 import keras
 from tfos.keras.fit import _Begin
 from tfos.keras.reporting import Count, Evaluations, Reporting
-from tfos.keras.skipping import skip_steps
+from tfos.keras.skipping import note_error, skip_steps, was_skipping
 
 BATCHES = 4
 EPOCHS = 3
@@ -76,6 +76,27 @@ def test_metrics_are_made_when_the_first_batch_is_trained(steps):
     assert np.isfinite(history.history["mae"][-1])
     assert sorted(model.get_metrics_result()) == names
     assert "get_metrics_result" not in vars(model)
+
+
+@pytest.mark.parametrize(("fails_at", "expected"), [(1, True), (2, False)])
+def test_an_error_while_steps_are_skipped_is_known_by_what_comes_of_it(fails_at, expected):
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    joins = Joins(model, [])
+    joins.steps = 2
+
+    def fail(batch, logs):
+        if batch == fails_at:
+            raise ValueError("seven")
+
+    fails = keras.callbacks.LambdaCallback(on_train_batch_end=fail)
+    with pytest.raises(ValueError, match="seven") as caught:
+        model.fit(batches(BATCHES), verbose=0, callbacks=[joins, fails])
+    note_error(model, caught.value)
+    try:
+        raise RuntimeError("the training has failed") from caught.value
+    except RuntimeError as error:
+        assert was_skipping(error) is expected
 
 
 @pytest.mark.parametrize(("steps", "losses"), [(2, [7.0, 7.0]), (BATCHES + 2, [None, 7.0])])

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -31,6 +32,14 @@ class LateNodesTest : public ElasticRosterTest {
     GroupReady ready = Ready(generation, committed);
     ready.admits = true;
     return ready;
+  }
+  /// An error of the program, which the others do not notice.
+  static FailureReport PassingOver(std::string message) {
+    return {.step = "run the program",
+            .message = std::move(message),
+            .traceback = "line 7",
+            .log_tail = {},
+            .lost = true};
   }
   /// What the driver is told of nodes that wait.
   static std::vector<std::string> Waits(const Effects& effects) {
@@ -143,6 +152,46 @@ TEST_F(LateNodesTest, AnErrorBeforeItTrainsIsItsOwn) {
   report.message = "ValueError: the file is there already";
   EXPECT_THAT(Told(roster_.Fail(2, report, now_)), IsEmpty());
   EXPECT_FALSE(roster_.failure().has_value());
+}
+
+TEST_F(LateNodesTest, TheOthersGoOnWithoutAMemberWhoseErrorWasNotInAStepOfTheirs) {
+  EXPECT_THAT(Told(roster_.Fail(2, PassingOver("ValueError: 1"), now_)),
+              ElementsAre("1 regroup 1", "3 regroup 1"));
+  EXPECT_FALSE(roster_.failure().has_value());
+  EXPECT_EQ(roster_.StateOf(2), NodeState::kLost);
+  EXPECT_EQ(roster_.Nodes(now_)[2].detail, "ValueError: 1");
+  EXPECT_TRUE(Come(2).ok());
+}
+
+TEST_F(LateNodesTest, AnErrorOfAllNodesEndsTheClusterWithTheFirst) {
+  for (const int node : {2, 1}) {
+    roster_.Fail(node, PassingOver("ValueError: 1"), now_);
+    ASSERT_FALSE(roster_.failure().has_value());
+    ASSERT_TRUE(Come(node).ok()) << "it waits for those that have something to give";
+  }
+  roster_.Fail(3, PassingOver("ValueError: 1"), now_);
+  ASSERT_TRUE(roster_.failure().has_value());
+  EXPECT_EQ(roster_.failure()->node_id, 2);
+  EXPECT_EQ(roster_.failure()->report.message,
+            "ValueError: 1. worker:2 (node 3 on h3) failed so, too");
+  EXPECT_EQ(roster_.failure()->report.traceback, "line 7");
+  EXPECT_FALSE(roster_.failure()->report.lost) << "the program is to blame";
+}
+
+TEST_F(LateNodesTest, AnotherErrorOfTheLastNodeIsItsOwn) {
+  for (const int node : {2, 1}) roster_.Fail(node, PassingOver("ValueError: 1"), now_);
+  roster_.Fail(3, PassingOver("ValueError: 2"), now_);
+  ASSERT_TRUE(roster_.failure().has_value());
+  EXPECT_EQ(roster_.failure()->node_id, 3);
+  EXPECT_EQ(roster_.failure()->report.message, "ValueError: 2");
+}
+
+TEST_F(LateNodesTest, AnErrorOfLongAgoIsForgotten) {
+  roster_.Fail(2, PassingOver("ValueError: 1"), now_);
+  Pass(seconds(3600));
+  for (const int node : {1, 3}) roster_.Fail(node, PassingOver("ValueError: 1"), now_);
+  ASSERT_TRUE(roster_.failure().has_value());
+  EXPECT_EQ(roster_.failure()->node_id, 1);
 }
 
 TEST_F(LateNodesTest, ItsStartIsLateFromItsOwnRegistrationOn) {

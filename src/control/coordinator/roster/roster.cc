@@ -298,8 +298,11 @@ Effects Roster::Fail(int node_id, const FailureReport& report, TimePoint now) {
   // Others do without one that has not come so far as to train with them.
   if ((report.lost || IsNewcomer(*node)) && MayLose(*node)) {
     if (Become(*node, NodeState::kLost, told.message, now, effects)) {
-      // A node that has not yet joined says that it is lost with its program's error, too.
+      // With its program's error, a node says that it is lost if the others may go on.
       if (report.lost && report.traceback.empty()) BlameHost(*node, now);
+      if (report.lost && !report.traceback.empty()) {
+        RememberError(FailureOf(node->info, report), now);
+      }
       told.message = fmt::format("{} is lost: {}", NodeName(node->info), told.message);
       GoOnWithout(*node, FailureOf(node->info, told), now, effects);
     }
@@ -309,10 +312,31 @@ Effects Roster::Fail(int node_id, const FailureReport& report, TimePoint now) {
               now, effects)) {
     return effects;
   }
-  Spread(FailureOf(node->info, told),
-         fmt::format("{} failed: {}", NodeName(node->info), told.message), now, effects);
+  Failure failure = FailureOf(node->info, told);
+  std::string name = NodeName(node->info);
+  if (const Failure* first = FirstWithErrorOf(report); first != nullptr) {
+    failure = *first;
+    name = NodeName(nodes_[static_cast<std::size_t>(failure.node_id)].info);
+    failure.report.message += fmt::format(". {} failed so, too", NodeName(node->info));
+    failure.report.message += WhyNobodyComes(*node);
+  }
+  if (!failure.report.traceback.empty()) failure.report.lost = false;  // Its program is to blame.
+  const std::string reason = fmt::format("{} failed: {}", name, failure.report.message);
+  Spread(std::move(failure), reason, now, effects);
   CheckFinished(effects);
   return effects;
+}
+
+void Roster::RememberError(Failure failure, TimePoint now) {
+  if (FirstWithErrorOf(failure.report) == nullptr) errors_.emplace_back(now, std::move(failure));
+}
+
+const Failure* Roster::FirstWithErrorOf(const FailureReport& report) const {
+  const auto first = std::ranges::find_if(errors_, [&](const auto& error) {
+    const FailureReport& before = error.second.report;
+    return before.step == report.step && before.message == report.message;
+  });
+  return first == errors_.end() || !report.lost ? nullptr : &first->second;
 }
 
 Effects Roster::Finish(int node_id, TimePoint now) {

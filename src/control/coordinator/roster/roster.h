@@ -242,6 +242,11 @@ class Roster {
   void EndStuck(Node& node, FailureReport report, bool bearable, TimePoint now, Effects& effects);
   /// The first failure: tells the driver, and stops all nodes because of `reason`.
   void Spread(Failure failure, const std::string& reason, TimePoint now, Effects& effects);
+  /// Keeps the program's error of a node that the others do without.
+  void RememberError(Failure failure, TimePoint now);
+  /// The failure of the node that was lost with the same error of its program first, within
+  /// `loss_period`. nullptr: none was.
+  const Failure* FirstWithErrorOf(const FailureReport& report) const;
   /// The nodes that take rows.
   StepTicketOffice::Members Fed() const;
   /// The nodes that train together, as a generation has them.
@@ -300,7 +305,9 @@ class Roster {
   TimePoint last_came_;                   // a node
   std::optional<TimePoint> below_since_;  // fewer nodes than needed
   std::optional<Failure> last_loss_;      // that was borne
-  std::string told_of_wait_;              // the driver
+  /// The first loss with each error of the program, within `loss_period`.
+  std::deque<std::pair<TimePoint, Failure>> errors_;
+  std::string told_of_wait_;  // the driver
   bool finished_ = false;
 };
 

@@ -130,6 +130,8 @@ void Roster::ForgetLosses(TimePoint now) {
   for (Node& node : nodes_) {
     std::erase_if(node.losses, [&](TimePoint loss) { return now - loss >= options_.loss_period; });
   }
+  std::erase_if(errors_,
+                [&](const auto& error) { return now - error.first >= options_.loss_period; });
 }
 
 std::string Roster::WhyNobodyComes(const Node& node) const {

@@ -142,8 +142,16 @@ def stopping_early(ctx, directory, dies):
     return history.epoch, stopping.best_epoch, model.get_weights()
 
 
-def resumable(ctx, directory, moment, dies, sharded=False):
-    """Trains; with ``dies``, all nodes die when the checkpoint of a moment is there."""
+class Unreadable(list):
+    """What a dataset reads, for ``dataset_of``, where its first batch can't be read."""
+
+    def append(self, number):
+        raise OSError("the batch can't be read")
+
+
+def resumable(ctx, directory, moment, dies, sharded=False, fail=()):
+    """Trains; with ``dies``, all nodes die when the checkpoint of a moment is there. ``fail``: the
+    ranks of those that can't read their data."""
     import keras
 
     def die(model):
@@ -158,7 +166,7 @@ def resumable(ctx, directory, moment, dies, sharded=False):
     )
     checkpoints = ctx.checkpoint(directory, every_seconds=0, keep=2, sharded=sharded)
     history = model.fit(
-        dataset_of(ctx.rank),
+        dataset_of(ctx.rank, read=Unreadable() if ctx.rank in fail else None),
         epochs=EPOCHS,
         verbose=0,
         callbacks=[
