@@ -48,8 +48,8 @@ def is_skipping(model: Any) -> bool:
 
 
 def note_error(model: Any, error: Exception) -> None:
-    """That this ``error`` has ended ``fit``. Where that was passing over steps, the other nodes have
-    done without this one meanwhile: see :func:`was_skipping`."""
+    """That this ``error`` has ended ``fit``. Where that was passing over steps, the other nodes
+    have done without this one meanwhile: see :func:`was_skipping`."""
     if is_skipping(model):
         error.ended_skipping = True  # type: ignore[attr-defined]
 

@@ -187,21 +187,6 @@ def test_the_next_driver_goes_on_after_a_kill(tmp_path):
     assert noted(tmp_path)["epochs"] == [1, 2]
 
 
-def noted_rows(directory, run):
-    """Of each node, how many steps of the second epoch it has passed over, and then its batches."""
-    found = []
-    for rank in range(2):
-        lines = [
-            json.loads(line) for line in (directory / f"rows-{run}-{rank}").read_text().splitlines()
-        ]
-        epochs = [number for number, line in enumerate(lines) if str(line).startswith("epoch")]
-        begin = lines.index("epoch 1") + 1
-        end = next((number for number in epochs if number >= begin), len(lines))
-        passed_over = lines[begin:end].count("passed over")
-        found.append((passed_over, lines[begin + passed_over : end]))
-    return found
-
-
 @pytest.mark.long
 @pytest.mark.timeout(6 * BOUND_SECONDS)
 @pytest.mark.failure("driver killed", "training")
@@ -229,7 +214,7 @@ def test_each_row_of_an_epoch_is_trained_on_once_though_drivers_die(tmp_path, ki
     resumed = drive(2)
     assert resumed.returncode == 0, resumed.stderr[-4000:]
     assert "1 epoch is done" in resumed.stderr and "rows of the next" in resumed.stderr
-    runs = [noted_rows(tmp_path, run) for run in range(3)]
+    runs = [programs.noted_rows(tmp_path, run) for run in range(3)]
     steps = [{passed_over for passed_over, _ in nodes} for nodes in runs]
     assert [len(passed_over) for passed_over in steps] == [1, 1, 1], "the same on all nodes"
     [none], [first], [second] = steps

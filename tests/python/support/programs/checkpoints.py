@@ -410,7 +410,7 @@ def fit_and_note_rows(ctx):
     """Fits ``epochs`` of ``numbered_rows`` with a checkpoint after each step, and notes what it
     does in a file: a line for each epoch, for each step that it passes over, and for each batch,
     with the numbers of its rows. ``kill``: a process that the first node kills in the second epoch,
-    when there is a checkpoint of so many steps: ``after``."""
+    when there is a checkpoint of so many steps: ``after``. -1: it raises an error instead."""
     import tensorflow as tf
 
     import keras
@@ -450,13 +450,33 @@ def fit_and_note_rows(ctx):
                 note("passed over")
             elif args["kill"] and ctx.rank == 0 and self.epoch == 1 and batch > args["after"] + 3:
                 wait_for_checkpoint(args["resume"], 1, args["after"])
+                if args["kill"] < 0:
+                    raise RuntimeError("in the second epoch")
                 os.kill(args["kill"], signal.SIGKILL)
                 threading.Event().wait()
 
+    sharded = args.get("sharded", False)
+    kept = ctx.checkpoint(every_seconds=0, sharded=sharded)
     history = model.fit(
         dataset.map(noted),
         epochs=args["epochs"],
         verbose=0,
-        callbacks=[ctx.checkpoint(every_seconds=0), Act()],
+        # Else a node that still writes could prevent all checkpoints that are waited for.
+        callbacks=[kept, *([wait_for_writer(kept)] if sharded else []), Act()],
     )
     note(history.epoch)
+
+
+def noted_rows(directory, run, nodes=2):
+    """What ``fit_and_note_rows`` has noted: of each node, how many steps of the second epoch it has
+    passed over, and then its batches."""
+    found = []
+    for rank in range(nodes):
+        file = pathlib.Path(directory, f"rows-{run}-{rank}")
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        epochs = [number for number, line in enumerate(lines) if str(line).startswith("epoch")]
+        begin = lines.index("epoch 1") + 1
+        end = next((number for number in epochs if number >= begin), len(lines))
+        passed_over = lines[begin:end].count("passed over")
+        found.append((passed_over, lines[begin + passed_over : end]))
+    return found
