@@ -210,15 +210,17 @@ class Checkpoints(Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         skip_no_more(self.model)  # The data may have become less.
         self._note_outcomes()
-        if self._agreement is not None:
-            self._save_together(self._agreement, lambda: self._position_after(epoch))
-            return
-        if is_distributed(self.model.optimizer) and collective.group().is_elastic:
-            self._meet()  # The first may be lost, and others may have come.
         # Asked once: what is read ahead may come to the end of the epoch meanwhile.
         is_whole, trained = None, None
         if self._looks is not None:
             is_whole, trained = self._looks.end_epoch(self._is_whole)
+        if is_whole is None and self._feed is not None and is_distributed(self.model.optimizer):
+            is_whole = self._is_whole_on_all()
+        if self._agreement is not None:
+            self._save_together(self._agreement, lambda: self._position_after(epoch, is_whole))
+            return
+        if is_distributed(self.model.optimizer) and collective.group().is_elastic:
+            self._meet()  # The first may be lost, and others may have come.
         if self._writes() and (position := self._position_after(epoch, is_whole)) is not None:
             self._save(*position, trained)
 
@@ -284,6 +286,13 @@ class Checkpoints(Callback):
                 "or cache()"
             )
         return True
+
+    def _is_whole_on_all(self) -> bool:
+        """Likewise, of the rows of all nodes: the feed may have ended with some of them unread on
+        one node alone. All nodes call it."""
+        is_whole = self._watch.is_empty(self.model) or self._is_whole()
+        nodes = collective.all_gather(tf.constant([is_whole], tf.int64), name="whether it is whole")
+        return bool(nodes.numpy().all())
 
     def _meet(self) -> None:
         """Learns who trains. All nodes call it."""

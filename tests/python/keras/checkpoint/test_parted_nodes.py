@@ -13,6 +13,7 @@ import tfos
 from support.comparing import assert_same
 from support.files.remote_files import names_in
 from support.programs import checkpoints as programs
+from support.programs.two_nodes import optimizer as optimizer_programs
 from support.two_nodes import Died, TwoNodes
 from tfos.errors import BadInputError, NodeFailedError
 from tfos.keras.checkpoint.agreement import Agreement
@@ -84,6 +85,12 @@ def test_nodes_go_on_with_what_another_number_of_nodes_wrote(two_nodes, tmp_path
     done, epochs = fit_alone(tmp_path, programs.EPOCHS + 1)
     assert epochs == []
     assert_same(programs.everything_of(done), programs.everything_of(again))
+
+
+@pytest.mark.parametrize("sharded", [True, False])
+def test_an_epoch_that_one_node_has_not_read_to_its_end_is_not_done(two_nodes, tmp_path, sharded):
+    two_nodes.run(optimizer_programs.cut_short_on_the_worker, str(tmp_path), sharded)
+    assert tfos.last_checkpoint(tmp_path)[1:] == (0, 4)
 
 
 def test_nodes_with_other_numbers_of_rows_agree(two_nodes, tmp_path):

@@ -195,3 +195,39 @@ def kept_best(ctx, directory):
         return [keras.callbacks.LambdaCallback(on_epoch_end=score), *ctx.chief_only(best)]
 
     fit_and_go_on(ctx, f"{directory}/run", callbacks_of, 4, 2)
+
+
+class Fed:
+    """What ``ctx.checkpoint`` asks of a node's feed, in an epoch that is whole or was cut short."""
+
+    def __init__(self, is_whole):
+        self.is_whole = is_whole
+        self.has_ended = False
+
+    def epochs_read(self):
+        return int(self.has_ended and self.is_whole)
+
+    def is_cut_short(self):
+        return not self.is_whole
+
+    def begin_log(self):
+        return None
+
+
+def cut_short_on_the_worker(ctx, directory, sharded):
+    """The feed has ended when the chief had trained on all its rows, and the worker had not."""
+    import tensorflow as tf
+
+    import keras
+    from tfos.keras.checkpoint.saving import Checkpoints
+
+    feed = Fed(is_whole=ctx.is_chief)
+    kept = Checkpoints(directory, None, 3, sharded=sharded, nodes=2, reads_past=False, feed=feed)
+    end = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: setattr(feed, "has_ended", True)
+    )
+    model = model_of(seed=3)
+    model.compile(ctx.distribute(keras.optimizers.Adam(0.01)), "mse")
+    # It does not tell how many it has.
+    batches = tf.data.Dataset.from_tensor_slices(rows_of(ctx.rank)).batch(4).filter(lambda *_: True)
+    model.fit(batches, verbose=0, callbacks=[kept, end])
