@@ -106,8 +106,10 @@ def rank() -> int:
 
 
 def size() -> int:
-    """How many nodes train together now. Nodes whose programs have ended are among them, and give
-    nothing any more: for a mean over the others take ``op="mean"``, or sum a 1 along."""
+    """How many nodes train together now, the same number on all after the same operation. Lost
+    nodes are not among them. Nodes whose programs have ended are, as the others learn of that with
+    the next operation only. They give nothing any more: for a mean over the others take
+    ``op="mean"``, or sum a 1 along."""
     return group().size
 
 
