@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import pathlib
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,20 +59,21 @@ def wait_for_files(folder: pathlib.Path, name: str, nodes: int = 2) -> None:
 def stop_when(
     folder: pathlib.Path, name: str, nodes: int = 2, seconds: int = BOUND_SECONDS
 ) -> Iterator[list[subprocess.CompletedProcess[str]]]:
-    """In the block, runs `tfos stop` once so many nodes have left a file of this name. At its end,
-    the list has what came of it."""
+    """In the block, runs `tfos stop` once so many nodes have left a file of this name, or it has
+    waited for them in vain: the block would not end without. At its end, the list has what came of
+    it, and a vain wait is an error."""
     stopped: list[subprocess.CompletedProcess[str]] = []
 
     def stop() -> None:
-        wait_for_files(folder, name, nodes)
-        stopped.append(tfos("stop", "--timeout", seconds))
+        try:
+            wait_for_files(folder, name, nodes)
+        finally:
+            stopped.append(tfos("stop", "--timeout", seconds))
 
-    thread = threading.Thread(target=stop)
-    thread.start()
-    try:
+    with ThreadPoolExecutor(1) as thread:
+        stopping = thread.submit(stop)
         yield stopped
-    finally:
-        thread.join()
+    stopping.result()
 
 
 def pid_of(cluster: Any, name: str) -> int:

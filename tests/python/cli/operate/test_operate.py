@@ -5,11 +5,10 @@ from __future__ import annotations
 import getpass
 import os
 import signal
-import threading
 
 import pytest
 
-from support.operating import follow, pid_of, start, wait_for_files
+from support.operating import follow, pid_of, start, stop_when, wait_for_files
 from support.operating import tfos as run_tfos
 from support.programs import operate
 from support.waiting import BOUND_SECONDS, wait_for
@@ -45,7 +44,7 @@ def test_status_and_logs_of_running_nodes(standalone_spark, tmp_path, leftovers)
             part.write_text(f"news {number}")
             part.rename(tmp_path / f"say-{number}")
             for follower in followers:
-                assert follower.stdout.readline().startswith("news") or number
+                assert follower.stdout.readline() == f"news {number}\n"
         (tmp_path / "end").touch()
         for follower in followers:
             rest = follower.stdout.read()
@@ -156,19 +155,10 @@ def test_a_native_parameter_server_has_no_stacks_of_python(standalone_spark, tmp
 
 
 def test_stop_ends_a_cluster_that_is_fed_in_order(standalone_spark, tmp_path, leftovers, capsys):
-    stopped = []
-
-    def stop():
-        wait_for_files(tmp_path, "reads")
-        stopped.append(run_tfos("stop", "--timeout", "100"))
-
-    thread = threading.Thread(target=stop)
     rows = standalone_spark.sparkContext.parallelize(range(10_000), 2)
-    with pytest.raises(ClusterStoppedError) as raised:
+    with stop_when(tmp_path, "reads") as stopped, pytest.raises(ClusterStoppedError) as raised:
         with start(standalone_spark, operate.read_rows_and_say_so, tmp_path, "spark") as cluster:
-            thread.start()
             cluster.train(rows, epochs=10**6)
-    thread.join()
     assert stopped[0].returncode == 0, stopped[0].stderr
     assert f"cluster {cluster.cluster_id} has ended" in stopped[0].stdout
     assert str(raised.value).startswith(f"{getpass.getuser()}@")

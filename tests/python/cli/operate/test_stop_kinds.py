@@ -77,9 +77,17 @@ def test_the_driver_program_stops_it(spark_on, tmp_path, leftovers, capsys, way)
                 if way == "a signal handler":
                     signal.signal(signal.SIGTERM, lambda *_: cluster.stop(timeout=BOUND_SECONDS))
                     call = functools.partial(os.kill, os.getpid(), signal.SIGTERM)
+
+                def stop():
+                    try:
+                        wait_for_files(tmp_path, "trains")
+                    finally:
+                        call()
+
                 with ThreadPoolExecutor(1) as thread:
-                    thread.submit(lambda: (wait_for_files(tmp_path, "trains"), call()))
+                    stopping = thread.submit(stop)
                     cluster.train(rows_of(spark), epochs=10**6)
+        stopping.result()
     finally:
         signal.signal(signal.SIGTERM, before)
     assert {node.state for node in cluster.status()} == {"done"}

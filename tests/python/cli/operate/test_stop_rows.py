@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
 
 import pytest
 
 import tfos
-from support.operating import tfos as run_tfos
-from support.operating import wait_for_files
+from support.operating import stop_when
 from support.programs import operate
 from support.waiting import BOUND_SECONDS
 from tfos.errors import ClusterStoppedError
@@ -25,20 +23,11 @@ LAST_STEPS = {0: 4, 1: 3}
 def stop_in_training(spark, program, kind, folder):
     """Feeds two nodes, which have all rows of the first epoch, and stops them in their steps. What
     each saved, and the ledger."""
-    stopped = []
-
-    def stop():
-        wait_for_files(folder, "trains")
-        stopped.append(run_tfos("stop", "--timeout", BOUND_SECONDS))
-
-    thread = threading.Thread(target=stop)
     frame = spark.range(ROWS).selectExpr(f"array(id / {ROWS}) AS x", "id AS y").repartition(4)
     args = {"dir": str(folder), "kind": kind}
-    with pytest.raises(ClusterStoppedError):
+    with stop_when(folder, "trains") as stopped, pytest.raises(ClusterStoppedError):
         with tfos.run(spark, program, nodes=2, args=args) as cluster:
-            thread.start()
             cluster.train(frame, epochs=10**6)
-    thread.join()
     assert stopped[0].returncode == 0, stopped[0].stderr
     assert {node.state for node in cluster.status()} == {"done"}
     return [json.loads((folder / f"saved-{n}").read_text()) for n in range(2)], cluster.ledger()

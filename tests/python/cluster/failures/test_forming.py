@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -45,11 +45,10 @@ def test_a_node_that_is_lost_is_started_again(spark_on, leftovers, tmp_path, inp
         finally:
             release()
 
-    with slot_held(spark.sparkContext, tmp_path) as release:
-        killing = threading.Thread(target=kill_the_first)
-        killing.start()
+    with slot_held(spark.sparkContext, tmp_path) as release, ThreadPoolExecutor(1) as thread:
+        killing = thread.submit(kill_the_first)
         with tfos.run(spark, meet, nodes=(2, 2), input_mode=input_mode) as cluster:
-            killing.join()
+            killing.result()
             if input_mode == "tensorflow":
                 assert cluster.wait(timeout=280) == [2, 2]
     assert [node.state for node in cluster.status()] == ["done", "done"]
