@@ -99,7 +99,7 @@ def test_what_nodes_do_is_not_said_beside_newer_words_of_a_node(
         *before,
         "read -r line",
         *after,
-        "cat >/dev/null",
+        "read -r last",
     )
     coordinator = Coordinator({"max_lost_nodes": 0}, on_failure=lambda: None)
     assert coordinator.wait_quietly(lambda: coordinator.drained == 1, BOUND_SECONDS)
@@ -232,6 +232,7 @@ def test_all_waits_are_for_the_end_once_somebody_asks_for_it(monkeypatch, tmp_pa
 
     coordinator = Coordinator({"max_lost_nodes": 0}, on_failure=lambda: None, on_stop=on_stop)
     assert called.wait(BOUND_SECONDS)
+    (stops,) = [thread for thread in threading.enumerate() if thread.name == "tfos-stop"]
     assert not coordinator.wait(lambda: True, 0.1), "what it waits for no longer matters"
 
     def wait():
@@ -243,6 +244,8 @@ def test_all_waits_are_for_the_end_once_somebody_asks_for_it(monkeypatch, tmp_pa
     waits = threading.Thread(target=wait)
     waits.start()
     ended.set()
+    # What it raises is of this test.
+    stops.join(BOUND_SECONDS)
     waits.join(BOUND_SECONDS)
     assert raised == ["alice@host-a has stopped the cluster with `tfos stop`"]
     assert calls == [1.5], "the second one changes nothing"
