@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -29,8 +30,10 @@ class OutputFileTest : public testing::Test {
   }
 
  private:
-  const fs::path folder_ =
-      fs::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
+  // Other processes run these tests, too: of another build, or of another user.
+  const fs::path folder_ = fs::path(testing::TempDir()) /
+                           (testing::UnitTest::GetInstance()->current_test_info()->name() +
+                            ("-" + std::to_string(::getpid())));
 };
 
 TEST_F(OutputFileTest, AppearsWholeForThisUserAlone) {
