@@ -184,13 +184,26 @@ TEST_F(AcceptorTest, OtherProtocolsAreHandedOn) {
 TEST_F(AcceptorTest, WaitsWhereThereAreNoDescriptors) {
   Start();
   Result<Connection> connection = Status(ErrorKind::kBug, "not run");
+  Result<Connection> member_there = Status(ErrorKind::kBug, "not run");
+  UniqueFd there = Connect();
+  Work([this] { return acceptor_->strangers() == 1; });
   UniqueFd early = Connect();  // While there are descriptors.
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  // All below the lowest one that is free: poll() takes no more entries than the limit allows.
+  UniqueFd lowest(::dup(there.get()));
+  ASSERT_TRUE(lowest.valid());
+  const rlimit none{.rlim_cur = static_cast<rlim_t>(lowest.get()), .rlim_max = before.rlim_max};
+  lowest.Reset();
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   EXPECT_TRUE(acceptor_->Progress().empty());
-  EXPECT_EQ(acceptor_->strangers(), 0);
+  EXPECT_EQ(acceptor_->strangers(), 1) << "the one that is there";
+  std::thread goes_on(
+      [&] { member_there = ShakeHands(std::move(there), party_, {.connecting = 1}, Long()); });
+  EXPECT_EQ(AwaitGuest().size(), 1);
+  goes_on.join();
+  EXPECT_TRUE(member_there.ok()) << member_there.status().ToString();
+  EXPECT_EQ(acceptor_->strangers(), 0) << "the early one waits";
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   std::thread member(
       [&] { connection = ShakeHands(std::move(early), party_, {.connecting = 1}, Long()); });
