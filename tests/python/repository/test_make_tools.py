@@ -5,6 +5,7 @@ import os
 import pathlib
 import pty
 import re
+import shutil
 import struct
 import subprocess
 import tempfile
@@ -159,10 +160,15 @@ def test_missing_packages_are_installed_and_no_others(tmp_path):
         sudo='[ "$1" = -v ] || "$@"',
         apt_get='echo "apt-get $*"',
     )
-    done = run("bash", "tools/install_packages.sh", "build", env=environment)
+    # With a log of its own: another run of the tests may be in this checkout.
+    tools = tmp_path / "checkout/tools"
+    tools.mkdir(parents=True)
+    for name in ("install_packages.sh", "logged.sh"):
+        shutil.copy(ROOT / "tools" / name, tools)
+    done = run("bash", tools / "install_packages.sh", "build", env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith("apt-get update")
-    install = (ROOT / "build/packages.log").read_text().strip()
+    install = (tools.parent / "build/packages.log").read_text().strip()
     # It waits while another apt holds the lock, and has said so.
     assert install.startswith("apt-get -o DPkg::Lock::Timeout=300 install ")
     assert install.endswith("--no-install-recommends cmake")
