@@ -22,7 +22,8 @@ LONG_TESTS ?= tests/python
 PYTEST = .venv/bin/python -m pytest --numprocesses $$(( $(JOBS) < 4 ? $(JOBS) + 1 : 4 )) --max-worker-restart 0 --dist loadfile --no-loadscope-reorder
 # What tools/checks/report_tests.py reads.
 RESULTS = build/test-results
-CTEST = mkdir -p $(RESULTS) && ctest --output-junit $(CURDIR)/$(RESULTS)
+# Those of an earlier run would stand for tests that did not run in this one.
+CTEST = mkdir -p $(RESULTS) && rm -f $(RESULTS)/cpp.xml $(RESULTS)/python.xml && ctest --no-tests=error --output-junit $(CURDIR)/$(RESULTS)
 # Each fuzz target runs so long.
 FUZZ_SECONDS ?= 20
 # For so long work of all kinds runs while things fail, and the seed of its first case.
@@ -102,9 +103,11 @@ define TEST_STEPS
 	  "Archiving Spark's classes" '.venv/bin/python tools/archive_spark_classes.py build/spark-classes.jsa'
 endef
 
+# ctest ends with 8 when tests failed. That says nothing of the Python tests, so the step that reports
+# both fails then.
 test: ## Build and run the tests: C++ (ctest), Python on real Spark clusters (pytest) without the long ones.
 	@tools/steps.sh $(TEST_STEPS) \
-	  'Running the C++ tests' '$(CTEST)/cpp.xml --preset dev -j $$((2 * $(JOBS)))' \
+	  'Running the C++ tests' '$(CTEST)/cpp.xml --preset dev -j $$((2 * $(JOBS))) || [[ $$? == 8 ]]' \
 	  'Checking what the binaries show and need' '.venv/bin/python tools/checks/check_symbols.py .venv/lib/python*/site-packages/tfos/_*.so .venv/lib/python*/site-packages/tfos/bin/tfos build/dev/src/jvm/libtfos_jvm.so' \
 	  'Running the Python tests' '$(PYTEST) --junitxml $(RESULTS)/python.xml -m "not long" tests/python $(PYTEST_ARGS)' \
 	  'Reporting' '.venv/bin/python tools/checks/report_tests.py $(RESULTS)/cpp.xml $(RESULTS)/python.xml'

@@ -5,9 +5,9 @@
 
 Prints the slowest tests, each skip with its reason, and last how many passed, failed and
 were skipped.
-Fails when a test failed, when none ran, and when a C++ test was skipped for a reason that is not in
-MAY_BE_MISSING (tests/python/support/reporting/skips.py has those of Python's tests, and fails them
-itself).
+Fails when a test failed, when none passed in one of the files, and when a C++ test was skipped for a
+reason that is not in MAY_BE_MISSING (tests/python/support/reporting/skips.py has those of Python's
+tests, and fails them itself).
 """
 
 from __future__ import annotations
@@ -88,13 +88,15 @@ def report(cases: Sequence[Case]) -> tuple[list[str], bool]:
         for outcome in ("passed", "failed", "skipped")
     }
     lines.append(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
-    return lines, not unexpected and count["failed"] == 0 and count["passed"] > 0
+    return lines, not unexpected and count["failed"] == 0
 
 
 def main(paths: Sequence[str]) -> int:
-    lines, well = report([case for path in paths for case in cases_of(path)])
-    print("\n".join(lines))
-    return 0 if well else 1
+    cases = {path: cases_of(path) for path in paths}
+    idle = [path for path in paths if all(case.outcome != "passed" for case in cases[path])]
+    lines, well = report([case for path in paths for case in cases[path]])
+    print("\n".join([*(f"NO TEST has passed of those in {path}" for path in idle), *lines]))
+    return 0 if well and paths and not idle else 1
 
 
 if __name__ == "__main__":

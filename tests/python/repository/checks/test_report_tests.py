@@ -66,3 +66,10 @@ def test_a_failure_fails_and_is_named(report):
 def test_no_test_at_all_fails(report):
     code, lines = report("<testsuites/>")
     assert code == 1 and lines[-1] == "0 passed, 0 failed, 0 skipped"
+    assert report()[0] == 1, "without a file"
+
+
+def test_a_file_without_a_test_fails_whatever_another_has(report):
+    code, lines = report("<testsuite/>", CTEST.format(reason="no room for a range above the port"))
+    assert code == 1 and lines[-1] == "2 passed, 0 failed, 1 skipped"
+    assert lines[0].startswith("NO TEST has passed of those in ") and lines[0].endswith("/0.xml")
