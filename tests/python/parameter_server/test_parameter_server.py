@@ -128,7 +128,6 @@ def test_others_go_on_when_a_worker_is_killed(serving):
 
 
 @pytest.mark.failure("parameter server killed", "parameter servers")
-@pytest.mark.failure("out-of-memory kill", "parameter servers")
 def test_a_killed_server_is_named(serving):
     process = serving()
     w = np.zeros(10, np.float32)

@@ -23,7 +23,8 @@ CAUSES = {
     "coordinator": "the coordinator (process PID on the driver's host) was killed by SIGKILL",
     "executor": "the Spark executor (process PID) has ended",
     "agent": "is lost: the connection to its agent (pid PID) broke",
-    "node": "the node's process was killed by SIGKILL (signal 9)",
+    "node": "the node's process was killed by SIGKILL (signal 9); "
+    "the kernel's out-of-memory killer does that",
     "python worker": "the Spark task that had started the node was killed or has died",
 }
 

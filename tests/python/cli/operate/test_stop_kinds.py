@@ -152,7 +152,6 @@ def test_before_the_first_rows(spark_on, tmp_path, leftovers, capsys):
 
 
 @pytest.mark.long
-@pytest.mark.failure("node killed", "shutdown")
 def test_a_node_is_lost_and_another_comes_in_its_place(spark_on, tmp_path, leftovers, capsys):
     spark = spark_on(TWO_EXECUTORS)
     args = {"dir": str(tmp_path)}

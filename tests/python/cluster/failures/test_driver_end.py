@@ -43,6 +43,7 @@ def test_a_killed_driver_leaves_nothing(drive, phase):
         pytest.param("wait", marks=failure("Ctrl-C", "training")),
         pytest.param("push", marks=failure("Ctrl-C", "parameter servers")),
         pytest.param("infer", marks=failure("Ctrl-C", "inference")),
+        pytest.param("cache", marks=failure("Ctrl-C", "caching")),
         pytest.param("shutdown", marks=failure("Ctrl-C", "shutdown")),
     ],
 )

@@ -82,10 +82,11 @@ def test_nodes_of_a_failed_cluster_are_stopped_and_not_done(spark, leftovers, ca
 
 
 @pytest.mark.failure("disk full", "shutdown")
-def test_a_late_exception_surfaces_in_shutdown(spark, leftovers):
-    cluster = tfos.run(spark, programs.fail_after_the_feed, nodes=2)
+def test_an_export_to_a_full_disk_surfaces_in_shutdown(spark, leftovers):
+    cluster = tfos.run(spark, programs.export_to_a_full_disk, nodes=2)
     cluster.train(spark.sparkContext.parallelize(range(100), 2))
-    with pytest.raises(NodeFailedError, match="OSError: broken while exporting"):
+    full = r"^worker:\d \(.*OSError: \[Errno 28\] No space left on device"
+    with pytest.raises(NodeFailedError, match=full):
         cluster.shutdown()
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import pickle
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from pyspark.sql import functions
+from pyspark.sql import Row, functions
 
 import tfos
 from support.programs import nodes as programs
 from support.programs import training
 from support.spark.errors import SPARK_ERRORS
+from support.waiting import wait_for
 from tfos.cluster.training import plan_training
 from tfos.errors import BadInputError
 from tfos.feed.plan import Replay
@@ -95,16 +100,52 @@ def test_rows_of_a_cached_epoch_also_come_again_through_next_batch(spark, tmp_pa
     assert sorted(rows) == sorted(list(range(50)) * 3)
 
 
-@pytest.mark.failure("Ctrl-C", "caching")
-@pytest.mark.failure("notebook interrupt", "caching")
-@pytest.mark.parametrize("cache", ["memory", None])
-def test_what_an_interrupted_train_had_kept_is_not_replayed(spark, tmp_path, cache):
-    """Neither as if it were the whole, nor before the rows of the next train."""
+def train_on_what_breaks(spark, cluster):
     broken = spark.range(100, numPartitions=1).selectExpr("nullif(-1 - id, -81) AS id")
+    with pytest.raises(BadInputError, match="column id has a null in row 80"):
+        cluster.train(broken, epochs=5, cache="memory")
+
+
+def train_and_interrupt(spark, cluster):
+    """Stops it as Ctrl-C and a notebook do, while the node has rows and Spark reads the others."""
+    rows = spark.sparkContext.parallelize(range(80), 2).map(
+        lambda n: Row(id=-1 - n) if n < 40 or threading.Event().wait() else None
+    )
+
+    def interrupt():
+        wait_for(lambda: cluster.status()[0].metrics.get("rows", 0) > 0, "a row in the node")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with ThreadPoolExecutor(1) as thread:
+        interrupting = thread.submit(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            cluster.train(rows, epochs=5, cache="memory")
+        interrupting.result()
+
+
+@pytest.mark.parametrize(
+    ("cut_short", "cache"),
+    [
+        pytest.param(train_on_what_breaks, "memory", id="error-memory"),
+        pytest.param(train_on_what_breaks, None, id="error-None"),
+        pytest.param(
+            train_and_interrupt,
+            "memory",
+            marks=[
+                pytest.mark.failure("Ctrl-C", "caching"),
+                pytest.mark.failure("notebook interrupt", "caching"),
+            ],
+            id="interrupt-memory",
+        ),
+    ],
+)
+def test_what_an_interrupted_train_had_kept_is_not_replayed(
+    spark, tmp_path, ctrl_c, cut_short, cache
+):
+    """Neither as if it were the whole, nor before the rows of the next train."""
     arguments = {"dir": str(tmp_path), "batch": 7}
     with tfos.run(spark, programs.collect_rows, nodes=1, args=arguments) as cluster:
-        with pytest.raises(BadInputError, match="column id has a null in row 80"):
-            cluster.train(broken, epochs=5, cache="memory")
+        cut_short(spark, cluster)
         cluster.train(spark.range(50, numPartitions=3), epochs=2, cache=cache)
     ids = [int(row.id) for row in pickle.loads((tmp_path / "rows-0").read_bytes())]
     fragment, whole = [n for n in ids if n < 0], [n for n in ids if n >= 0]

@@ -163,8 +163,6 @@ def test_terminate_lets_feeders_discard_the_rest(make_nodes: Any) -> None:
     assert nodes.writer(partition=1).stopped
 
 
-@pytest.mark.failure("Ctrl-C", "caching")
-@pytest.mark.failure("notebook interrupt", "caching")
 @pytest.mark.parametrize("is_told", [True, False], ids=["told", "heard of the next job"])
 def test_what_an_interrupted_job_had_kept_is_not_replayed(make_nodes: Any, is_told: bool) -> None:
     nodes = make_nodes(1)

@@ -152,6 +152,12 @@ def fail_after_the_feed(ctx):
     raise OSError("broken while exporting")
 
 
+def export_to_a_full_disk(ctx):
+    while not ctx.feed.should_stop():
+        ctx.feed.next_batch(100)
+    pathlib.Path("/dev/full").write_bytes(b"a model")
+
+
 def take_one_batch_and_stop(ctx):
     ctx.feed.next_batch(10)
     ctx.feed.terminate()
