@@ -29,9 +29,13 @@ case $role in
       set -- "$@" "$value"
       number=$((number + 1))
     done
+    # Spark mounts the Hadoop configuration of the submission, and names it in HADOOP_CONF_DIR.
+    classpath=${SPARK_CLASSPATH:+$SPARK_CLASSPATH:}${SPARK_CONF_DIR:-$SPARK_HOME/conf}
+    classpath=$classpath${HADOOP_CONF_DIR:+:$HADOOP_CONF_DIR}:$SPARK_HOME/jars/*
+    classpath=$classpath${SPARK_DIST_CLASSPATH:+:$SPARK_DIST_CLASSPATH}:.
     exec tini -s -- "$java" "$@" \
       "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
-      -cp "${SPARK_CLASSPATH:+$SPARK_CLASSPATH:}${SPARK_CONF_DIR:-$SPARK_HOME/conf}:$SPARK_HOME/jars/*:." \
+      -cp "$classpath" \
       org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
       --driver-url "$SPARK_DRIVER_URL" \
       --executor-id "$SPARK_EXECUTOR_ID" \

@@ -3,6 +3,7 @@ operator, as the packages with their schemas know them, and the image's scripts 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -181,7 +182,17 @@ def test_a_driver_pod_submits_its_program(in_image):
     ]
 
 
-def test_an_executor_pod_is_what_spark_says_in_variables(in_image):
+@pytest.mark.parametrize(
+    ("hadoop", "classpath"),
+    [
+        ({}, "HOME/jars/*"),
+        (
+            {"HADOOP_CONF_DIR": "/opt/hadoop/conf", "SPARK_DIST_CLASSPATH": "/hadoop/jars/*"},
+            "/opt/hadoop/conf:HOME/jars/*:/hadoop/jars/*",
+        ),
+    ],
+)
+def test_an_executor_pod_is_what_spark_says_in_variables(in_image, hadoop, classpath):
     of_executor = {
         "--driver-url": "SPARK_DRIVER_URL",
         "--executor-id": "SPARK_EXECUTOR_ID",
@@ -200,10 +211,11 @@ def test_an_executor_pod_is_what_spark_says_in_variables(in_image):
         SPARK_JAVA_OPT_1="-Dsecond=",
         SPARK_JAVA_OPT_3="-Dafter-a-gap",
         SPARK_CLASSPATH="/more/*",
+        **hadoop,
     )
     assert words == [
         *["tini", "-s", "--", "java", "-Dfirst=a b", "-Dsecond=", "-Xms2g", "-Xmx2g"],
-        *["-cp", "/more/*:HOME/conf:HOME/jars/*:."],
+        *["-cp", f"/more/*:HOME/conf:{classpath}:."],
         "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend",
         *[w for option, variable in of_executor.items() for w in (option, f"of {variable}")],
     ]
@@ -247,6 +259,36 @@ def test_the_connect_server_is_where_the_operator_looks_for_it(in_image):
         "deploy/image/start-connect-server.sh /opt/spark/sbin/"
         in (IMAGE / "Dockerfile").read_text()
     )
+
+
+@pytest.mark.parametrize("indices", [["0"], ["0", "1"]])
+def test_a_pods_gpus_are_said_as_spark_reads_them(tmp_path, indices):
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text(f"#!/bin/sh\nprintf '%s\\n' {' '.join(indices)}\n")
+    smi.chmod(0o755)
+    answer = subprocess.run(
+        [IMAGE / "get-gpus.sh"],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    assert json.loads(answer.stdout) == {"name": "gpu", "addresses": indices}
+    assert "deploy/image/get-gpus.sh /opt/spark/" in (IMAGE / "Dockerfile").read_text()
+    page = (ROOT / "docs/kubernetes.md").read_text()
+    assert "spark.executor.resource.gpu.discoveryScript=/opt/spark/get-gpus.sh" in page
+
+
+def test_a_pod_whose_gpus_do_not_answer_says_none(tmp_path):
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\necho 'no devices were found'\nexit 9\n")
+    smi.chmod(0o755)
+    answer = subprocess.run(
+        [IMAGE / "get-gpus.sh"],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    assert (answer.returncode, answer.stdout) == (9, b"")
 
 
 def test_a_pod_that_ends_tells_its_executor_and_waits_for_it(tmp_path):
