@@ -1,10 +1,15 @@
 """Programs written for TensorFlowOnSpark that Spark feeds."""
 
+import pickle
+
+import cloudpickle
 import pytest
 
 from support.programs.facade import note, square_rows, sum_rows
 from tensorflowonspark import TFNode
 from tensorflowonspark.TFCluster import InputMode
+from tfos.cluster.feed.run import _IntervalFeed
+from tfos.errors import BadInputError
 
 
 def test_training_rows_arrive_once_in_every_epoch(run, args, notes, spark):
@@ -69,3 +74,34 @@ def test_every_rdd_of_a_dstream_is_fed_until_the_program_has_enough(run, args, n
     streaming.start()
     cluster.shutdown(ssc=streaming, timeout=60)
     assert sorted(notes()["worker-0"]["rows"]) == list(range(60))
+
+
+@pytest.mark.filterwarnings("ignore:DStream is deprecated")
+def test_a_dstream_of_a_context_with_checkpoints_is_fed(run, args, notes, spark, tmp_path):
+    """Whatever keeps a state needs them. Spark pickles what it does with each interval for them."""
+    from pyspark.streaming import StreamingContext
+
+    def program(args, ctx):
+        feed = ctx.get_data_feed()
+        rows = set()
+        while len(rows) < 2:
+            rows.update(feed.next_batch(1))
+        note(args, ctx, rows=sorted(rows))
+        feed.terminate()
+
+    sc = spark.sparkContext
+    cluster = run(program, args, 1, input_mode=InputMode.SPARK)
+    streaming = StreamingContext(sc, 1)
+    streaming.checkpoint(str(tmp_path))
+    pairs = streaming.queueStream([sc.parallelize([("a", 1), ("b", 2)], 1)])
+    sums = pairs.updateStateByKey(lambda new, old: sum(new, old or 0))
+    cluster.train(sums.map(lambda pair: pair[1]))
+    streaming.start()
+    cluster.shutdown(ssc=streaming, timeout=60)
+    assert notes()["worker-0"]["rows"] == [1, 2]
+
+
+def test_a_stream_that_is_restored_from_a_checkpoint_says_that_its_cluster_is_gone():
+    restored = pickle.loads(cloudpickle.dumps(_IntervalFeed(lambda rdd: None)))
+    with pytest.raises(BadInputError, match="make the StreamingContext anew"):
+        restored(None)

@@ -59,6 +59,28 @@ def _check_partitions(plan: FeedPlan, fed: int) -> None:
         )
 
 
+class _IntervalFeed:
+    """What feeds each interval of a stream. Where the StreamingContext has checkpoints, as stateful
+    streams need them, Spark pickles it with each. A cluster ends with its driver, so one that is
+    unpickled feeds nothing: it raises :class:`BadInputError`."""
+
+    def __init__(self, feed: Callable[[Any], None]):
+        self._feed = feed
+
+    def __call__(self, rdd: Any) -> None:
+        self._feed(rdd)
+
+    def __reduce__(self) -> tuple[type[_IntervalFeed], tuple[Callable[[Any], None]]]:
+        return _IntervalFeed, (_refuse_restored,)
+
+
+def _refuse_restored(_rdd: Any) -> None:
+    raise BadInputError(
+        "a stream that is restored from a checkpoint has lost the cluster that it fed: make the "
+        "StreamingContext anew, with another checkpoint directory, and call cluster.train"
+    )
+
+
 @dataclass(frozen=True)
 class FeedParts:
     """What all calls of ``train`` of one cluster work with. Threads: any.
@@ -157,9 +179,10 @@ class FeedRun:
 
     def _follow(self, stream: Any, queue: str) -> None:
         self._course = self._parts.tally.course_of_stream()
-        stream.foreachRDD(lambda rdd: self._feed_interval(rdd, queue))
+        feed = _IntervalFeed(partial(self._feed_interval, queue))
+        stream.foreachRDD(lambda rdd: feed(rdd))  # Spark wants a function
 
-    def _feed_interval(self, rdd: Any, queue: str) -> None:
+    def _feed_interval(self, queue: str, rdd: Any) -> None:
         """Feeds what came in one interval of a stream, between the feeds of other threads."""
         queues = self._parts.queues
         with queues.turn([queue]):
