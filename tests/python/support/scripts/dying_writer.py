@@ -3,7 +3,8 @@
 dying_writer.py DIRECTORY each       a process for each thing that a writer does, which is killed
                                      before it, or in the middle of it; says after each how it
                                      ended and which checkpoint is the newest
-dying_writer.py DIRECTORY parts      likewise, of nodes that write parts, one after the other
+dying_writer.py DIRECTORY parts      likewise, of nodes that write parts, one after the other, in
+                                     fewer pieces: each death repeats all that came before it
 dying_writer.py DIRECTORY endless    one after the other, and says which are there
 """
 
@@ -22,7 +23,10 @@ from tfos.keras.checkpoint.parts import PartedDirectory
 class Deadly(LocalFiles):
     """This host's files, until so many things were done with them."""
 
-    left = 0
+    def __init__(self, left, piece):
+        super().__init__()
+        self.left = left
+        self.piece = piece
 
     def count(self):
         if self.left == 0:
@@ -31,7 +35,7 @@ class Deadly(LocalFiles):
 
     def create(self, path):
         self.count()
-        return io.BufferedWriter(DeadlyFile(self, path), buffer_size=64)
+        return io.BufferedWriter(DeadlyFile(self, path), buffer_size=self.piece)
 
     def rename(self, source, target):
         self.count()
@@ -81,8 +85,7 @@ def die_before_each(directory, in_parts):
     for number in itertools.count():
         child = os.fork()
         if not child:
-            files = Deadly()
-            files.left = number
+            files = Deadly(number, 256 if in_parts else 64)
             write_next(directory, files, in_parts)
             os._exit(0)
         status = os.waitpid(child, 0)[1]
