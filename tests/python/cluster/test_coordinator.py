@@ -172,8 +172,11 @@ def test_a_coordinator_ends_with_its_driver_though_a_child_holds_its_input():
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     with driver:
-        coordinator, child = (psutil.Process(int(pid)) for pid in driver.stdout.readline().split())
-        driver.kill()
+        try:
+            pids = driver.stdout.readline().split()
+        finally:
+            driver.kill()
+        coordinator, child = (psutil.Process(int(pid)) for pid in pids)
         try:
             _, alive = psutil.wait_procs([coordinator], timeout=BOUND_SECONDS)
             assert alive == []
