@@ -7,9 +7,11 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import struct
 import subprocess
+import tempfile
 import termios
 
 import pytest
@@ -144,7 +146,13 @@ def test_what_is_not_this_users_is_refused(folder):
             assert foreign.returncode == FAILED
             assert "it belongs to the user 12345" in foreign.stderr
             os.chown(file, 0, 0)
-            other = tfos("status", user=12345, group=12345, extra_groups=[])
+            # That user may not be able to read this checkout.
+            with tempfile.TemporaryDirectory() as readable:
+                os.chmod(readable, 0o755)
+                command = [shutil.copy(executable.path(), readable), "status"]
+                other = subprocess.run(
+                    command, capture_output=True, text=True, user=12345, group=12345, extra_groups=[]
+                )
             assert other.returncode == FAILED and cluster.cluster_id not in other.stdout
         assert tfos("status").returncode == RUNS
 
