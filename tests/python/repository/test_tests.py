@@ -40,7 +40,6 @@ def test_what_a_test_needs_is_its_marker(request):
     """By the tests that this run has collected."""
     for item in request.session.items:
         markers = {marker.name for marker in item.iter_markers()}
-        assert ("quick" in markers) != bool(markers & {"spark", "hdfs", "yarn", "namespaces"}), (
-            item.nodeid
-        )
+        needs = {"spark", "hdfs", "yarn", "s3", "namespaces"}
+        assert ("quick" in markers) != bool(markers & needs), item.nodeid
         assert "spark" not in item.fixturenames or "spark" in markers, item.nodeid

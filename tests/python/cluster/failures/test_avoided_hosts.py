@@ -13,6 +13,8 @@ import pytest
 import tfos
 from support.programs.lives import begin_life
 
+pytestmark = pytest.mark.namespaces
+
 BAD_HOST = "bad-host"
 #: After so many losses the host is avoided.
 LOSSES = 2
@@ -27,7 +29,7 @@ def spark_on_two_hosts(spark_on, tmp_path):
     from spark_cluster import Host, SparkCluster
 
     if subprocess.run([*_NAMED, "true"], capture_output=True, check=False).returncode != 0:
-        pytest.skip("a namespace for the host's name can't be made here")
+        pytest.skip("UTS namespaces can't be made here")
     hosts = (Host(), Host(prefix=_NAMED))
     with SparkCluster(cores=2, directory=tmp_path / "spark", hosts=hosts) as cluster:
         spark = spark_on(
