@@ -11,6 +11,7 @@ from typing import Any
 
 from tfos.base import keys
 from tfos.base.programs import program_result
+from tfos.base.programs.driver_only import DriverOnly
 from tfos.base.quantities import seconds
 from tfos.base.roles import members_of
 from tfos.base.setting import MOST_SECONDS
@@ -50,7 +51,7 @@ _MOST_STOP_SECONDS = 24 * 3600.0
 logger = logging.getLogger(__name__)
 
 
-class Cluster:
+class Cluster(DriverOnly):
     """A running TensorFlow cluster. Made by :func:`tfos.run`.
 
     Owner and lifetime: the driver program, which ends it with ``shutdown`` or by leaving a

@@ -7,6 +7,7 @@ import operator
 import os
 import pathlib
 
+import cloudpickle
 import numpy as np
 import pytest
 from pyspark.sql import Row
@@ -17,6 +18,7 @@ from support.programs import nodes as programs
 from support.spark.errors import SPARK_ERRORS
 from support.waiting import BOUND_SECONDS, wait_for
 from tfos.base import keys
+from tfos.cluster.cluster import Cluster
 from tfos.cluster.coordinator import Coordinator
 from tfos.errors import BadInputError, ClusterTimeoutError, NodeFailedError
 
@@ -347,3 +349,9 @@ def test_environment_of_a_node(spark, tmp_path):
         assert "OMP_NUM_THREADS" not in environment
         assert not [name for name in environment if "SECRET" in name]
         assert {"worker"} == set(json.loads(environment["TF_CONFIG"])["cluster"])
+
+
+def test_a_cluster_that_a_function_would_take_to_executors_says_what_to_do():
+    cluster = Cluster.__new__(Cluster)
+    with pytest.raises(TypeError, match="a Cluster works in the driver program only.*foreachBatch"):
+        cloudpickle.dumps(lambda rows: cluster.train(rows))

@@ -165,6 +165,7 @@ def test_the_program_of_the_page_runs(said):
         ("infer a list", "takes a DataFrame.*createDataFrame makes"),
         ("infer without schema", "pass schema="),
         ("map column", "make columns of its values"),
+        ("foreachBatch", "works in the driver program only.*cluster.train with a DataFrame"),
         ("stream", "Spark Connect has no DStreams.*DataFrame"),
         ("jar", "feed.jvm is on, and a session of Spark Connect"),
         ("parallel", "no SparkContext.*tfos submit"),

@@ -259,7 +259,20 @@ def refuse(spark, directory):
         }
         jar = calls.pop("jar")
         said = {name: _refusal(call) for name, call in calls.items()}
+        said["foreachBatch"] = _refusal_of_batches(spark, lambda df, _: cluster.train(df))
     return {**said, "jar": _refusal(jar)}
+
+
+def _refusal_of_batches(spark, feed):
+    """What is raised first where ``feed`` shall get the batches of a stream."""
+    stream = spark.readStream.format("rate").load().writeStream
+    try:
+        stream.foreachBatch(feed).start().stop()
+    except PySparkException as error:
+        while error.__context__ is not None:
+            error = error.__context__
+        return str(error)
+    return "was not refused"
 
 
 def _train_by_jvm(spark):
