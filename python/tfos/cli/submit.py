@@ -20,7 +20,7 @@ from tfos import settings
 from tfos.cli import python_archive
 from tfos.errors import BadInputError, TfosError
 from tfos.files import hadoop_settings
-from tfos.files.access import scheme_of
+from tfos.files.access import access_for, scheme_of
 from tfos.spark.installation import spark_home
 
 USAGE = """\
@@ -294,6 +294,13 @@ def _check_uploads(conf: Mapping[str, str], archive: str | None, jar: str | None
             )
 
 
+def _prepare_directory(directory: str, conf: Mapping[str, str]) -> None:
+    """Gives Hadoop's client of this process what is configured for the session, as the nodes have
+    it. Raises :class:`tfos.errors.BadInputError` for a directory that nobody serves then."""
+    hadoop_settings.adopt(hadoop_settings.of_configuration(conf))
+    access_for(directory)
+
+
 def _archive(
     request: Request, conf: Mapping[str, str], environ: Mapping[str, str]
 ) -> tuple[str | None, Path | None]:
@@ -360,6 +367,7 @@ def _say(text: str) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Becomes spark-submit; returns an exit code otherwise."""
     words = sys.argv[1:] if arguments is None else arguments
+    environ = dict(os.environ)  # Spark's shall have nothing that Hadoop's client gets here
     try:
         request = parse(words)
         if not words or {"-h", "--help"} & request.ours.keys():
@@ -370,6 +378,9 @@ def main(arguments: list[str] | None = None) -> int:
             raise TfosError("Spark was not found: set SPARK_HOME, or install pyspark")
         conf = configuration(request, home, os.environ)
         _check(request, conf)
+        directory = request.ours.get("--env-directory")
+        if directory:
+            _prepare_directory(directory, conf)
         archive, environment = _archive(request, conf, os.environ)
         jar = _jar(request, conf, archive)
         _check_uploads(conf, archive, jar)
@@ -378,10 +389,9 @@ def main(arguments: list[str] | None = None) -> int:
             print(redacted(line))
             return 0
         if archive is not None and environment is not None:
-            directory = request.ours.get("--env-directory")
             _pack(environment, archive, directory, _cache(os.environ))
         _say(f"runs {redacted(line)}")
-        os.execv(line[0], line)
+        os.execve(line[0], line, environ)
     except (TfosError, OSError) as error:
         _say(str(error))
         return 2 if isinstance(error, BadInputError) else 1

@@ -9,7 +9,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tfos import _native
@@ -38,8 +38,17 @@ def environment(spark_conf: Any, settings: Settings) -> dict[str, str]:
         spark_conf: the SparkConf of the running session. Its properties may be secrets, so the
             result is not for logs.
     """
+    return _variables(spark_conf.getAll(), settings)
+
+
+def of_configuration(conf: Mapping[str, str]) -> dict[str, str]:
+    """The :func:`environment` of what is configured for a session that has not started."""
+    return _variables(conf.items(), Settings.resolve(conf.get, {}))
+
+
+def _variables(pairs: Iterable[tuple[str, str]], settings: Settings) -> dict[str, str]:
     variables = {
-        PROPERTIES_VARIABLE: properties(spark_conf),
+        PROPERTIES_VARIABLE: properties(pairs),
         "TFOS_HADOOP_SCHEMES": settings.hadoop_schemes,
         "TFOS_HADOOP_JVM_MEMORY": settings.hadoop_jvm_memory,
         "TFOS_HADOOP_JVM_OPTIONS": settings.hadoop_jvm_options,
@@ -53,11 +62,11 @@ def of_session(spark_context: Any) -> dict[str, str]:
     return environment(conf, Settings.resolve(conf.get, {}))
 
 
-def properties(spark_conf: Any) -> str:
-    """The session's properties of Hadoop as a JSON object; "" if there are none."""
+def properties(pairs: Iterable[tuple[str, str]]) -> str:
+    """The properties of Hadoop among Spark's as a JSON object; "" if there are none."""
     found = {
         name.removeprefix(_SPARK_PREFIX): value
-        for name, value in spark_conf.getAll()
+        for name, value in pairs
         if name.startswith(_SPARK_PREFIX)
     }
     return json.dumps(found) if found else ""

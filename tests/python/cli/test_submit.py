@@ -391,7 +391,7 @@ def test_an_archive_is_named_by_the_content(environment):
 def test_the_second_submission_packs_nothing(environment, tmp_path, monkeypatch, capsys, here):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     commands = []
-    monkeypatch.setattr(os, "execv", lambda _, words: commands.append(words))
+    monkeypatch.setattr(os, "execve", lambda _, words, _environ: commands.append(words))
     words = [
         "--master",
         "yarn",

@@ -238,11 +238,7 @@ def test_hadoop_acts_as_the_user_of_the_application(hdfs):
 
 
 def test_no_properties_no_variable():
-    class Conf:
-        def getAll(self):
-            return [("spark.app.name", "x")]
-
-    assert hadoop_settings.properties(Conf()) == ""
+    assert hadoop_settings.properties([("spark.app.name", "x")]) == ""
 
 
 @pytest.fixture
