@@ -148,10 +148,16 @@ def pick(
 
 @contextlib.contextmanager
 def leased(
-    count: int, command: Sequence[str] = NVIDIA_SMI, *, timeout: float = math.inf
+    count: int,
+    command: Sequence[str] = NVIDIA_SMI,
+    *,
+    timeout: float = math.inf,
+    assigned: Sequence[str] = (),
+    of_executor: Sequence[str] = (),
 ) -> Iterator[Leased]:
     """``count`` GPUs that no other node or instance of tfos on this host has until
-    the block ends.
+    the block ends. If Spark has ``assigned`` some, those, or others ``of_executor`` in place of
+    what is taken.
 
     Waits while others have them, as for a task slot, and says so once in the log. TfosError after
     ``timeout`` seconds, BadInputError when the host has fewer than ``count``.
@@ -161,23 +167,27 @@ def leased(
         return
     from tfos import _native
 
-    gpus = [(gpu.index, gpu.uuid) for gpu in visible_gpus(command)]
+    found = list_gpus(command) if assigned else visible_gpus(command)
+    gpus = [(gpu.index, gpu.uuid) for gpu in found]
+    known = len({*assigned, *of_executor}) if assigned else len(gpus)
+    whose = "executor" if assigned else "host"
     waiting = False
     deadline = time.monotonic() + timeout
-    while (lease := _native.GpuLease.take(count, gpus)) is None:
+    while (lease := _native.GpuLease.take(count, gpus, assigned, of_executor)) is None:
         if not waiting:
             logger.warning(
-                "waiting for %d of this host's %d GPU(s): other tfos processes hold them. No "
+                "waiting for %d of this %s's %d GPU(s): other tfos processes hold them. No "
                 "instance waits when a host has no more task slots than GPUs for them "
                 "(spark.task.cpus, or "
                 "spark.task.resource.gpu.amount)",
                 count,
-                len(gpus),
+                whose,
+                known,
             )
             waiting = True
         if time.monotonic() >= deadline:
             raise TfosError(
-                f"{count} of the {len(gpus)} GPU(s) of {socket.gethostname()} were not free within "
+                f"{count} of the {known} GPU(s) of {socket.gethostname()} were not free within "
                 f"{timeout:g} s (spark.tfos.slots.timeout): other tfos processes hold them, as the "
                 "nodes of a cluster do. End these first, ask for fewer instances, or pass "
                 "barrier=False"

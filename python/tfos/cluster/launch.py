@@ -86,6 +86,8 @@ class LaunchPlan:
     log_dir: str | None
     #: Environment variables for Hadoop's client; its properties may be secrets.
     hadoop_environment: dict[str, str] = field(repr=False)
+    #: Of those that Spark gave to executors: what nodes had there, where a node comes again.
+    gpus_of_executors: dict[str, list[str]] = field(default_factory=dict)
 
 
 def launch_task(plan: LaunchPlan, node_ids: Iterable[int]) -> Iterator[tuple[int, bytes | None]]:
@@ -304,7 +306,7 @@ def _bootstrap(
         environment=[as_bytes(f"{name}={value}") for name, value in environment.items()],
         advertised_address=plan.advertised_address,
         ports=plan.ports,
-        gpus=_gpu_request(plan, node_id, gpus),
+        gpus=_gpu_request(plan, node_id, executor_id, gpus),
         log_level=plan.log_level,
         node=plan.node,
         result_fd=-1 if result_fd is None else result_fd,
@@ -322,14 +324,26 @@ def _payload(plan: LaunchPlan, node_id: int) -> bytes:
     return b"" if node_id < plan.parameter_servers else plan.payload
 
 
-def _gpu_request(plan: LaunchPlan, node_id: int, assigned: list[str]) -> dict[str, Any]:
+def _gpu_request(
+    plan: LaunchPlan, node_id: int, executor_id: str, assigned: list[str]
+) -> dict[str, Any]:
     """What the agent is to get: Spark's GPUs first, nothing for nodes that only serve."""
     if node_id in plan.nodes_without_gpus:
         return {"assigned": [], "count": 0, "fraction": 0.0}
     count = plan.gpu_count or len(assigned) or int(plan.gpu_fraction > 0)
     if count == 0 and plan.gpu_count_if_any > 0 and gpu.visible_gpus():
         count = plan.gpu_count_if_any
-    return {"assigned": assigned, "count": count, "fraction": plan.gpu_fraction}
+    of_executor = []
+    if assigned:
+        # Spark may have assigned what another node has: its task ended when its cluster formed.
+        of_executor = executor.gpus() or plan.gpus_of_executors.get(executor_id, [])
+    return {
+        "assigned": assigned,
+        "count": count,
+        "fraction": plan.gpu_fraction,
+        "of_executor": of_executor,
+        "may_share": not (plan.gpu_count or plan.gpu_count_if_any or plan.gpu_fraction),
+    }
 
 
 def _node_environment(keep_omp_num_threads: bool, hadoop: dict[str, str]) -> dict[str, str]:

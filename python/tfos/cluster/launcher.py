@@ -3,6 +3,7 @@ wait until all are there."""
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import threading
@@ -93,7 +94,7 @@ class Launcher:
         if self._others_come or plan.node["late"]:
             threading.Thread(
                 target=self._replace_lost,
-                args=(plan, task, on_driver, profile),
+                args=(plan, on_driver, profile),
                 daemon=True,
                 name="tfos-replace-nodes",
             ).start()
@@ -108,9 +109,7 @@ class Launcher:
             self._held.append(tasks.persist(StorageLevel.MEMORY_AND_DISK))
         return tasks
 
-    def _replace_lost(
-        self, plan: launch.LaunchPlan, task: Callable[..., Any], on_driver: int, profile: Any
-    ) -> None:
+    def _replace_lost(self, plan: launch.LaunchPlan, on_driver: int, profile: Any) -> None:
         """Body of the thread that starts a node again when it is lost: in a Spark job of its own,
         as its launch task has ended."""
         while not self._is_over():
@@ -121,6 +120,8 @@ class Launcher:
                 with self._lock:
                     self._starting.add(node_id)
                     self._starts[node_id] = [*self._recent_starts(node_id), time.monotonic()]
+                known = dataclasses.replace(plan, gpus_of_executors=self._gpus_of_executors())
+                task = partial(launch.launch_task, known)
                 tasks = self._make_tasks(plan, task, range(node_id, node_id + 1), profile)
                 if node_id < plan.returning_nodes:
                     threading.Thread(
@@ -136,6 +137,13 @@ class Launcher:
                     self._again[node_id] = job
                 if self._is_over():
                     job.cancel()
+
+    def _gpus_of_executors(self) -> dict[str, list[str]]:
+        """By executor: the GPUs of its nodes, and of those that were lost."""
+        found: dict[str, list[str]] = {}
+        for node in self._coordinator.nodes():
+            found.setdefault(node["executor_id"], []).extend(node["gpus"])
+        return found
 
     def _doing(self, node_id: int) -> str:
         """What Spark's pages call the job that starts a node again."""

@@ -28,7 +28,7 @@ from tfos.files import paths
 from tfos.parallel import process
 from tfos.parallel.outcome import outcome_of
 from tfos.settings import Settings
-from tfos.spark import allocation, failures, slots
+from tfos.spark import allocation, executor, failures, slots
 from tfos.spark.sessions import spark_context_of
 
 logger = logging.getLogger(__name__)
@@ -65,11 +65,12 @@ def run(
     register). With dynamic allocation Spark refuses barrier stages, so the call raises
     BadInputError. With ``barrier=False`` instances run as slots become free.
 
-    GPUs are those that Spark assigned to the task. If it manages none, each instance gets
-    ``gpus_per_instance`` of its host, by default one where there is one, and waits until as many
-    are free; in a barrier stage for ``spark.tfos.slots.timeout`` at most (TfosError). If a host of
-    a barrier stage has too few for all of its instances, they share them, and its log has a
-    warning.
+    GPUs are those that Spark assigned to the task, or others of its executor in place of those that
+    nodes of a cluster have. If Spark manages none, each instance gets ``gpus_per_instance`` of its
+    host, by default one where there is one. It waits until as many are free; in a barrier stage for
+    ``spark.tfos.slots.timeout`` at most (TfosError). If a host of a barrier stage has too few for
+    all of its instances, they share them, and its log has a warning. Where Spark's tasks share a
+    GPU (``spark.task.resource.gpu.amount`` below 1), so do instances, and nobody waits.
 
     A failing instance fails the call with its traceback (TfosError), after the retries that
     ``spark.task.maxFailures`` allows. ``spark`` is a SparkSession or SparkContext.
@@ -95,6 +96,7 @@ def run(
         barrier,
         paths.default_fs(spark_context),
         settings.slots_timeout,
+        float(spark_context.getConf().get("spark.task.resource.gpu.amount") or 1) < 1,
     )
     indices = spark_context.parallelize(range(instances), instances)
     stage = indices.barrier() if barrier else indices
@@ -130,6 +132,7 @@ class _Task:
         barrier: bool,
         default_fs: str,
         gpu_timeout: float,
+        tasks_share_gpus: bool,
     ):
         self._main = main
         self._count = count
@@ -137,6 +140,7 @@ class _Task:
         self._barrier = barrier
         self._default_fs = default_fs
         self._gpu_timeout = gpu_timeout
+        self._tasks_share_gpus = tasks_share_gpus
 
     def __getstate__(self) -> dict[str, Any]:
         # Not before: Spark takes the broadcast variables that are pickled together with the task.
@@ -148,7 +152,9 @@ class _Task:
 
     def __call__(self, index: int, rows: Iterable[int]) -> Iterator[bytes]:
         hosts = _barrier_hosts() if self._barrier else ()
-        with _gpus(self._gpus_per_instance, index, hosts, self._gpu_timeout) as gpus:
+        assigned = _assigned_gpus(self._tasks_share_gpus, self._gpu_timeout if hosts else math.inf)
+        found = assigned or _gpus(self._gpus_per_instance, index, hosts, self._gpu_timeout)
+        with found as gpus:
             instance = Instance(
                 index, self._count, tuple(gpus.indices), self._default_fs, os.getcwd(), tuple(hosts)
             )
@@ -180,18 +186,30 @@ def _barrier_hosts() -> list[str]:
     return [info.address.rpartition(":")[0] for info in BarrierTaskContext.get().getTaskInfos()]
 
 
+def _assigned_gpus(
+    tasks_share: bool, timeout: float
+) -> contextlib.AbstractContextManager[gpu.Leased] | None:
+    """Those that Spark gave to this task, or as many others of its executor where nodes have them.
+    None where Spark manages no GPUs."""
+    from pyspark import TaskContext
+
+    resource = TaskContext.get().resources().get("gpu")
+    if resource is None:
+        return None
+    assigned = list(resource.addresses)
+    if tasks_share:
+        return contextlib.nullcontext(gpu.Leased(assigned))
+    return gpu.leased(
+        len(assigned), timeout=timeout, assigned=assigned, of_executor=executor.gpus()
+    )
+
+
 @contextlib.contextmanager
 def _gpus(
     wanted: int | None, index: int, hosts: Sequence[str], timeout: float
 ) -> Iterator[gpu.Leased]:
-    """The GPUs of one instance while it runs. ``hosts`` are those of all that run with it, and may
+    """GPUs of its host for one instance while it runs. ``hosts`` are those of all that run with it, and may
     wait for it: ``timeout`` seconds are then the most that it waits for GPUs."""
-    from pyspark import TaskContext
-
-    assigned = TaskContext.get().resources().get("gpu")
-    if assigned is not None:
-        yield gpu.Leased(list(assigned.addresses))
-        return
     if wanted is None:
         wanted = 1 if gpu.visible_gpus() else 0
     beside = hosts.count(hosts[index]) if hosts else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import signal
 import sys
@@ -23,7 +24,7 @@ def executor_id() -> str:
     if given:
         return given
     pid = executor_pid()
-    return _id_in(Path(f"/proc/{pid}/cmdline").read_bytes()) or f"process {pid}"
+    return _option(Path(f"/proc/{pid}/cmdline").read_bytes(), b"--executor-id") or f"process {pid}"
 
 
 def executor_pid() -> int:
@@ -37,6 +38,18 @@ def executor_pid() -> int:
             return pid
         pid = int(rest.split()[1])
     return parent
+
+
+def gpus() -> list[str]:
+    """Spark's names of all GPUs that it gave to this task's executor, as far as the executor's
+    command line leads to them: that of a standalone Worker names a file. Else none."""
+    command_line = Path(f"/proc/{executor_pid()}/cmdline").read_bytes()
+    path = _option(command_line, b"--resourcesFile")
+    if path is None or not os.path.exists(path):
+        return []
+    given = json.loads(Path(path).read_text())
+    named = [each["addresses"] for each in given if each["id"]["resourceName"] == "gpu"]
+    return list(itertools.chain(*named))
 
 
 @contextlib.contextmanager
@@ -59,10 +72,10 @@ def python_path() -> str:
     return os.pathsep.join(dict.fromkeys(os.path.abspath(entry) for entry in sys.path if entry))
 
 
-def _id_in(command_line: bytes) -> str | None:
-    """What follows ``--executor-id`` in a command line whose words end with a zero byte."""
+def _option(command_line: bytes, option: bytes) -> str | None:
+    """What follows ``option`` in a command line whose words end with a zero byte."""
     words = command_line.split(b"\0")
     for name, value in itertools.pairwise(words):
-        if name == b"--executor-id":
+        if name == option:
             return os.fsdecode(value)
     return None

@@ -1,5 +1,6 @@
 #include "control/agent/node_place.h"
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/logging.h"
 #include "net/handshake/protocol.h"
 
 namespace tfos::control {
@@ -72,6 +74,13 @@ asio::awaitable<Status> NodePlace::TakeFromHost(const std::function<bool()>& ove
   Result<GpuLease> gpus = co_await TakeGpus(executor_, order_.bootstrap.gpus, inventory_, over);
   if (!gpus.ok()) co_return gpus.status();
   gpus_ = std::move(gpus).value();
+  if (gpus_->shared()) {
+    LogWarning(
+        "Spark gave the node GPU {}, which other tfos nodes have too: each library may take all "
+        "memory of a GPU. Ask for one of its own (gpu_count=1) or a share (gpu_fraction), or hide "
+        "it from the program",
+        fmt::join(gpus_->indices(), ", "));
+  }
   co_return Status::Ok();
 }
 

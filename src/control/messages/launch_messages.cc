@@ -10,6 +10,8 @@ void Describe(F& f, M& m) {
   f.Required("assigned", m.assigned);
   f.Required("count", m.count);
   f.Required("fraction", m.fraction);
+  f.Optional("of_executor", m.of_executor);
+  f.Optional("may_share", m.may_share);
 }
 
 template <typename F, DescribedAs<LaunchKeys> M>

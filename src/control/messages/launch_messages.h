@@ -23,9 +23,14 @@ namespace tfos::control {
 // From a launch task to its agent.
 
 struct GpuRequest {
+  /// Those that Spark gave to the launch task.
   std::vector<std::string> assigned;
   int count = 0;
   double fraction = 0.0;
+  /// Those that Spark gave to the task's executor, as far as they are known.
+  std::vector<std::string> of_executor = {};
+  /// The assigned ones are used even if other nodes have them.
+  bool may_share = false;
 };
 
 /// What the agent and its node need, never the cluster's token.

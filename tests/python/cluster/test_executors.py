@@ -1,7 +1,7 @@
 """Executors that Spark brings, takes away and equips by itself, on a standalone cluster: dynamic
 allocation with shuffle tracking, decommissioning, and a resource profile for nodes.
 
-The Workers have two cores and a GPU each, of a discovery script's making.
+The Workers have two cores each, and GPUs of a discovery script's making: one, or two.
 """
 
 from __future__ import annotations
@@ -44,6 +44,19 @@ DYNAMIC = {
 def workers(tmp_path_factory):
     with workers_with_gpus(WORKERS, tmp_path_factory.mktemp("spark")) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="module")
+def worker_of_two_gpus(tmp_path_factory):
+    with workers_with_gpus(1, tmp_path_factory.mktemp("spark"), gpus=2) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def two_gpus(spark_on, worker_of_two_gpus):
+    """One executor that has two tasks with a GPU each."""
+    gpus = {f"spark.{who}.resource.gpu.amount": n for who, n in (("executor", "2"), ("task", "1"))}
+    return spark_on(worker_of_two_gpus.url, **(EXECUTORS | gpus)).sparkContext
 
 
 @pytest.fixture
@@ -90,6 +103,39 @@ def test_nodes_have_a_gpu_each_without_dynamic_allocation(spark_on, workers, tmp
     assert len(gpus_of_nodes(sc, tmp_path, nodes=3, gpu_count=1)) == 3
     with pytest.raises(BadInputError, match=r"gpu_count=2: Spark's executors have 1 GPU"):
         tfos.run(sc, programs.write_gpus, nodes=2, gpu_count=2)
+
+
+def gpus_in(*clusters):
+    return sorted(gpu for cluster in clusters for node in cluster.status() for gpu in node.gpus)
+
+
+def test_a_node_in_place_of_a_lost_one_takes_no_gpu_of_another(two_gpus, leftovers):
+    with tfos.run(
+        two_gpus, programs.sum_until_another_came, nodes=(1, 2), gpu_count=1
+    ) as cluster:
+        both = gpus_in(cluster)
+        assert len(set(both)) == 2
+        wait_for(
+            lambda: [node.metrics.get("size") for node in cluster.status()] == [2, 2],
+            "both nodes to train",
+        )
+        first = cluster.status()[1].pid
+        os.kill(first, signal.SIGKILL)
+        wait_for(lambda: cluster.status()[1].pid not in (None, first), "another node 1")
+        assert gpus_in(cluster) == both
+
+
+def test_nodes_of_two_clusters_take_no_gpu_of_each_other(two_gpus, tmp_path):
+    def run(nodes, **options):
+        arguments = {"dir": str(tmp_path), "batch": 10}
+        return tfos.run(two_gpus, programs.collect_rows, nodes=nodes, args=arguments, **options)
+
+    with run(1, gpu_count=1) as first, run(1, gpu_count=1) as second:
+        assert len(set(gpus_in(first, second))) == 2
+        with pytest.raises(NodeFailedError, match="other tfos nodes hold GPU .*-[01], .*-[01] and"):
+            run(1, gpu_count=1)
+        with run(2) as third:  # asks for none, and Spark gives it some all the same
+            assert set(gpus_in(third)) <= set(gpus_in(first, second))
 
 
 @pytest.mark.failure("executor removed", "feeding", "shutdown")

@@ -93,6 +93,9 @@ std::string Advice(const GpuRequest& request, bool foreign) {
                            ? "start as many nodes as there are GPUs for, or let nodes share them "
                              "(gpu_fraction)"
                            : "start fewer nodes, or give each a smaller share (gpu_fraction)";
+  if (!request.assigned.empty()) {
+    advice += "; Spark counts the GPUs of a node as free once its launch task has ended";
+  }
   if (foreign) advice += "; nvidia-smi shows the other processes";
   return advice;
 }
@@ -100,6 +103,30 @@ std::string Advice(const GpuRequest& request, bool foreign) {
 std::string Describe(const GpuRequest& request) {
   if (request.fraction <= 0.0) return fmt::format("{} whole GPU(s)", request.count);
   return fmt::format("{} GPU(s) with a share of {} each", request.count, request.fraction);
+}
+
+/// The one that CUDA would take for `name`: an index, or the beginning of a UUID.
+std::vector<Gpu>::const_iterator Named(const std::vector<Gpu>& gpus, std::string_view name) {
+  return std::ranges::find_if(gpus, [name](const Gpu& gpu) {
+    return gpu.index == name || (name.starts_with("GPU-") && gpu.uuid.starts_with(name));
+  });
+}
+
+/// Those that Spark gave to the task and then those of its executor, by Spark's names. The name
+/// stands for the UUID where `gpus` does not tell it.
+std::vector<Gpu> GpusOfSpark(const GpuRequest& request, const std::vector<Gpu>& gpus) {
+  std::vector<Gpu> found;
+  const auto add = [&](const std::string& address, bool is_assigned) {
+    if (std::ranges::find(found, address, &Gpu::index) != found.end()) return;
+    const auto named = Named(gpus, address);
+    const bool known = named != gpus.end();
+    found.push_back({.index = address,
+                     .uuid = known ? named->uuid : address,
+                     .in_use = known && named->in_use && !is_assigned});
+  };
+  for (const std::string& address : request.assigned) add(address, true);
+  for (const std::string& address : request.of_executor) add(address, false);
+  return found;
 }
 
 /// What it prints.
@@ -144,9 +171,7 @@ std::vector<Gpu> VisibleGpus(const std::vector<Gpu>& gpus, std::string_view visi
     const std::string_view name = Trim(visible.substr(0, end));
     visible.remove_prefix(std::min(end + 1, visible.size()));
     if (name.starts_with("MIG-")) return gpus;
-    const auto named = std::ranges::find_if(gpus, [name](const Gpu& gpu) {
-      return gpu.index == name || (name.starts_with("GPU-") && gpu.uuid.starts_with(name));
-    });
+    const auto named = Named(gpus, name);
     if (named == gpus.end()) break;
     left.push_back(*named);
   }
@@ -174,9 +199,6 @@ boost::asio::awaitable<Result<std::vector<Gpu>>> NvidiaSmiInventory::List(
   }
   Result<std::vector<Gpu>> gpus = ParseGpuList(*listed);
   if (!gpus.ok()) co_return gpus.status();
-  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"); visible != nullptr) {
-    gpus = VisibleGpus(*gpus, visible);
-  }
   query = "--query-compute-apps=gpu_uuid";
   Result<std::string> used = co_await AskNvidiaSmi(executor, std::move(query), deadline);
   if (!used.ok()) co_return used.status();
@@ -184,7 +206,7 @@ boost::asio::awaitable<Result<std::vector<Gpu>>> NvidiaSmiInventory::List(
   co_return gpus;
 }
 
-Result<GpuLease> GpuLease::Take(const GpuRequest& request, const std::vector<Gpu>& gpus) {
+Result<GpuLease> GpuLease::Take(const GpuRequest& request, const std::vector<Gpu>& of_host) {
   GpuLease lease;
   if (request.count == 0) return lease;
   if (request.count < 0 || request.fraction < 0.0 || request.fraction >= 1.0) {
@@ -194,17 +216,14 @@ Result<GpuLease> GpuLease::Take(const GpuRequest& request, const std::vector<Gpu
                               request.count, request.fraction));
   }
   const auto count = static_cast<std::size_t>(request.count);
-  if (!request.assigned.empty()) {
-    if (request.assigned.size() < count) {
-      return Status(ErrorKind::kBadInput,
-                    fmt::format("the node wants {} but Spark assigned {} to its task; raise "
-                                "spark.task.resource.gpu.amount",
-                                Describe(request), request.assigned.size()));
-    }
-    lease.indices_.assign(request.assigned.begin(),
-                          request.assigned.begin() + static_cast<std::ptrdiff_t>(count));
-    return lease;
+  const bool of_spark = !request.assigned.empty();
+  if (of_spark && request.assigned.size() < count) {
+    return Status(ErrorKind::kBadInput,
+                  fmt::format("the node wants {} but Spark assigned {} to its task; raise "
+                              "spark.task.resource.gpu.amount",
+                              Describe(request), request.assigned.size()));
   }
+  const std::vector<Gpu> gpus = of_spark ? GpusOfSpark(request, of_host) : of_host;
   if (gpus.size() < count) {
     return Status(ErrorKind::kBadInput,
                   fmt::format("the node wants {} but the host has {}: ask for fewer per node "
@@ -225,11 +244,18 @@ Result<GpuLease> GpuLease::Take(const GpuRequest& request, const std::vector<Gpu
     std::move(took.slots.begin(), took.slots.end(), std::back_inserter(lease.slots_));
   }
   if (lease.indices_.size() == count) return lease;
+  if (of_spark && request.may_share) {
+    GpuLease shared;
+    shared.shared_ = true;
+    shared.indices_.assign(request.assigned.begin(),
+                           request.assigned.begin() + static_cast<std::ptrdiff_t>(count));
+    return shared;
+  }
   return Status(ErrorKind::kRetryLater,
-                fmt::format("the node wants {}; the host has {}, of which other tfos nodes hold {} "
+                fmt::format("the node wants {}; the {} has {}, of which other tfos nodes hold {} "
                             "and processes that are not of tfos use {}: {}",
-                            Describe(request), gpus.size(), OrNone(taken), OrNone(foreign),
-                            Advice(request, !foreign.empty())));
+                            Describe(request), of_spark ? "executor" : "host", gpus.size(),
+                            OrNone(taken), OrNone(foreign), Advice(request, !foreign.empty())));
 }
 
 std::vector<int> GpuLease::descriptors() const {
@@ -243,17 +269,20 @@ boost::asio::awaitable<Result<GpuLease>> TakeGpus(boost::asio::any_io_executor e
                                                   const GpuRequest& request,
                                                   GpuInventory& inventory,
                                                   std::function<bool()> cancelled) {
-  const bool choose = request.count > 0 && request.assigned.empty();
+  const bool of_spark = !request.assigned.empty();
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   const Deadline deadline = Deadline::After(kLeasePatience);
   Deadline listed_until = Deadline::After({});
   std::vector<Gpu> gpus;
   boost::asio::steady_timer timer(executor);
   while (true) {
-    if (choose && listed_until.passed()) {
+    if (request.count > 0 && listed_until.passed()) {
       Result<std::vector<Gpu>> found =
           co_await inventory.List(executor, Deadline::After(kInventoryPatience));
-      if (!found.ok()) co_return found.status();
-      gpus = std::move(found).value();
+      // Those of Spark have names even where nvidia-smi has none for them.
+      if (!found.ok() && !of_spark) co_return found.status();
+      if (found.ok()) gpus = std::move(found).value();
+      if (visible != nullptr && !of_spark) gpus = VisibleGpus(gpus, visible);
       listed_until = Deadline::After(kListInterval);
     }
     Result<GpuLease> lease = GpuLease::Take(request, gpus);

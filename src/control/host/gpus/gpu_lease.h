@@ -32,8 +32,7 @@ class GpuInventory {
 };
 
 /// Asks `nvidia-smi`, twice: for the GPUs and for the processes that compute on them. A host
-/// without that program has no GPUs. Of them, those count that CUDA_VISIBLE_DEVICES leaves to this
-/// process. Threads: the executor's, which serves others meanwhile.
+/// without that program has no GPUs. Threads: the executor's, which serves others meanwhile.
 class NvidiaSmiInventory final : public GpuInventory {
  public:
   boost::asio::awaitable<Result<std::vector<Gpu>>> List(boost::asio::any_io_executor executor,
@@ -67,19 +66,26 @@ class GpuLease {
   GpuLease(GpuLease&&) = default;
   GpuLease& operator=(GpuLease&&) = default;
 
-  /// Takes what `request` asks for among `gpus`, at once or not at all. GPUs that Spark assigned
-  /// are used as they are: Spark has made sure that they are ours. A `fraction` of 0 means whole
-  /// GPUs that nobody shares. A GPU that is in use while no tfos node holds any of it belongs to a
-  /// foreign process and is left out. Errors: bad input for a request that can never be met;
-  /// retry-later when others hold the GPUs (the message says how many there are, which are taken
-  /// and which foreign processes use).
-  static Result<GpuLease> Take(const GpuRequest& request, const std::vector<Gpu>& gpus);
+  /// Takes what `request` asks for among `of_host`, at once or not at all. A `fraction` of 0 means
+  /// whole GPUs that nobody shares. A GPU that is in use while no tfos node holds any of it belongs
+  /// to a foreign process and is left out.
+  ///
+  /// If Spark has assigned some, those are taken, whoever uses them. Spark may give them to another
+  /// task while a node has them: in place of such, free ones of the same executor are taken.
+  /// `of_host` then only tells their UUIDs, and may be empty.
+  ///
+  /// Errors: bad input for a request that can never be met; retry-later when others hold the GPUs
+  /// (the message says how many there are, which are taken and which foreign processes use).
+  static Result<GpuLease> Take(const GpuRequest& request, const std::vector<Gpu>& of_host);
 
   /// Indices in the order of their leasing; empty when none were asked for.
   const std::vector<std::string>& indices() const { return indices_; }
 
+  /// Whether others have those that Spark assigned, and the request allowed that.
+  bool shared() const { return shared_; }
+
   /// The sockets that are the lease: a process that inherits all of them holds it, too, until it
-  /// ends. Borrowed. None for GPUs that Spark assigned.
+  /// ends. Borrowed. None where the GPUs are shared with those that have leased them.
   std::vector<int> descriptors() const;
 
  private:
@@ -87,9 +93,11 @@ class GpuLease {
 
   std::vector<std::string> indices_;
   std::vector<UniqueFd> slots_;
+  bool shared_ = false;
 };
 
-/// Takes what `request` asks for among the GPUs of `inventory`. GPUs that others hold may be free
+/// Takes what `request` asks for among the GPUs of `inventory`: of those that CUDA_VISIBLE_DEVICES
+/// leaves to this process, unless Spark has assigned some. GPUs that others hold may be free
 /// in a moment, when their cluster has just ended: it tries again for some seconds, unless
 /// `cancelled`. Errors: those of the inventory and of `GpuLease::Take`.
 boost::asio::awaitable<Result<GpuLease>> TakeGpus(boost::asio::any_io_executor executor,

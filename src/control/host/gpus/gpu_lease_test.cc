@@ -56,16 +56,48 @@ TEST(GpuLeaseTest, NoneWantedNoneTaken) {
   EXPECT_TRUE(lease->indices().empty());
 }
 
-TEST(GpuLeaseTest, SparksAssignmentIsUsedAsItIs) {
-  const auto gpus = MakeGpus(4);
-  auto everything = GpuLease::Take(Want(4), gpus);
-  ASSERT_TRUE(everything.ok());
+TEST(GpuLeaseTest, SparksAssignmentIsTakenWhoeverUsesIt) {
+  auto gpus = MakeGpus(4);
+  gpus[3].in_use = true;  // by another task of Spark
   auto lease = GpuLease::Take(Want(1, 0.0, {"3", "1"}), gpus);
-  ASSERT_TRUE(lease.ok());
+  ASSERT_TRUE(lease.ok()) << lease.status().ToString();
   EXPECT_THAT(lease->indices(), ElementsAre("3"));
+  EXPECT_FALSE(GpuLease::Take(Want(4), gpus).ok());
   auto too_few = GpuLease::Take(Want(2, 0.0, {"3"}), gpus);
   ASSERT_FALSE(too_few.ok());
   EXPECT_THAT(too_few.status().ToString(), HasSubstr("spark.task.resource.gpu.amount"));
+}
+
+TEST(GpuLeaseTest, AnotherOfItsExecutorIsTakenInPlaceOfOneThatSparkAssignedTwice) {
+  const auto gpus = MakeGpus(3);
+  GpuRequest request = Want(1, 0.0, {"0"});
+  request.of_executor = {"0", "1"};
+  const auto first = GpuLease::Take(request, gpus);
+  const auto second = GpuLease::Take(request, gpus);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_THAT(first->indices(), ElementsAre("0"));
+  EXPECT_THAT(second->indices(), ElementsAre("1"));
+  EXPECT_FALSE(second->shared());
+  const auto third = GpuLease::Take(request, gpus);
+  ASSERT_FALSE(third.ok());
+  EXPECT_EQ(third.status().kind(), ErrorKind::kRetryLater);
+  EXPECT_THAT(third.status().ToString(),
+              HasSubstr("the executor has 2, of which other tfos nodes hold GPU 0, 1 and"));
+  request.may_share = true;
+  const auto shared = GpuLease::Take(request, gpus);
+  ASSERT_TRUE(shared.ok()) << shared.status().ToString();
+  EXPECT_THAT(shared->indices(), ElementsAre("0"));
+  EXPECT_TRUE(shared->shared());
+  EXPECT_THAT(shared->descriptors(), IsEmpty());
+}
+
+TEST(GpuLeaseTest, SparksNamesAreLeasedWhereTheDriverTellsNone) {
+  const std::string address = MakeGpus(1)[0].uuid;
+  const auto first = GpuLease::Take(Want(1, 0.5, {address}), {});
+  const auto second = GpuLease::Take(Want(1, 0.5, {address}), {});
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_THAT(second->indices(), ElementsAre(address));
+  EXPECT_FALSE(GpuLease::Take(Want(1, 0.5, {address}), {}).ok());
 }
 
 TEST(GpuLeaseTest, WholeGpusAreExclusive) {
@@ -226,25 +258,25 @@ TEST(VisibleGpusTest, AreThoseThatTheVariableNamesInItsOrder) {
   EXPECT_THAT(visible("MIG-x"), ElementsAre("0", "1", "2"));
 }
 
-TEST(NvidiaSmiInventoryTest, CountsTheVisibleOnesAlone) {
+TEST(TakeGpusTest, CountsTheVisibleOnesAlone) {
   const FakeNvidiaSmi fake(MakeGpus(1)[0].uuid);
   boost::asio::io_context io;
   NvidiaSmiInventory inventory;
-  std::vector<std::size_t> counts;
+  const GpuRequest one = Want(1);
+  std::vector<std::string> taken;
   boost::asio::co_spawn(
       io,
       [&]() -> boost::asio::awaitable<void> {
         for (const char* visible : {"", "0"}) {
           ::setenv("CUDA_VISIBLE_DEVICES", visible, 1);
-          auto gpus = co_await inventory.List(io.get_executor(), Deadline::Infinite());
-          EXPECT_TRUE(gpus.ok()) << gpus.status().ToString();
-          if (gpus.ok()) counts.push_back(gpus->size());
+          auto lease = co_await TakeGpus(io.get_executor(), one, inventory, [] { return false; });
+          taken.push_back(lease.ok() ? "" : lease.status().ToString());
         }
       },
       [](const std::exception_ptr& thrown) { EXPECT_EQ(thrown, nullptr); });
   io.run();
   ::unsetenv("CUDA_VISIBLE_DEVICES");
-  EXPECT_THAT(counts, ElementsAre(0, 1));
+  EXPECT_THAT(taken, ElementsAre(HasSubstr("but the host has 0"), ""));
 }
 
 TEST(NvidiaSmiInventoryTest, SaysWhichGpusAreInUse) {
