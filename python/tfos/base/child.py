@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 from tfos.base.environment import without_spark_secrets
@@ -23,16 +23,20 @@ _PR_SET_PDEATHSIG = 1
 
 
 def start(
-    command: Sequence[str], *, own_session: bool = False, keep_fds: Sequence[int] = ()
+    command: Sequence[str],
+    *,
+    own_session: bool = False,
+    keep_fds: Sequence[int] = (),
+    environment: Mapping[str, str] = os.environ,
 ) -> tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]:
     """A child, what it reads, and what it writes. With ``own_session`` Ctrl-C at a terminal is for
     this process to deal with, not for the child. It inherits the descriptors ``keep_fds``, under
-    their numbers, and none of Spark's secrets."""
+    their numbers, and of ``environment`` all but Spark's secrets."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=without_spark_secrets(os.environ),
+        env=without_spark_secrets(environment),
         start_new_session=own_session,
         pass_fds=keep_fds,
     )

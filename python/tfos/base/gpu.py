@@ -14,8 +14,9 @@ import pathlib
 import shutil
 import socket
 import subprocess
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tfos.errors import BadInputError, TfosError
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 NVIDIA_SMI = ("nvidia-smi",)
 _BUSY_QUERY = ("--query-compute-apps=gpu_uuid", "--format=csv,noheader")
 _QUERY = ("--query-gpu=index,uuid,memory.used,memory.total", "--format=csv,noheader,nounits")
+_SEEN = ("CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES")
 _TIMEOUT_SECONDS = 30
 _LEASE_INTERVAL_SECONDS = 0.5
 
@@ -65,9 +67,10 @@ def list_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:
 
 def visible_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:
     """Those that CUDA_VISIBLE_DEVICES leaves to this process, in its order, as CUDA reads it: the
-    list ends at the first word that fits none. All where it names parts of GPUs (MIG)."""
+    list ends at the first word that fits none. All where it names parts of GPUs (MIG). In a Spark
+    task the variable counts as the executor has it."""
     gpus = list_gpus(command)
-    variable = os.environ.get("CUDA_VISIBLE_DEVICES")
+    variable = variables_of_executor()["CUDA_VISIBLE_DEVICES"]
     if variable is None:
         return gpus
     left = []
@@ -80,6 +83,25 @@ def visible_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:
             break
         left.append(named[0])
     return left
+
+
+def variables_of_executor() -> dict[str, str | None]:
+    """The variables that say which GPUs a process sees; None for those that are not set.
+
+    In a Spark task they are the executor's. A task that ran before in the same Python worker, such
+    as one of inference, may have set others, and they stay in its ``os.environ``.
+    """
+    variables: Mapping[str, str] = os.environ
+    if _is_in_spark_task():
+        # Workers are forks of a daemon: this is what the executor gave to that.
+        words = pathlib.Path("/proc/self/environ").read_bytes().split(b"\0")
+        variables = dict(os.fsdecode(word).partition("=")[::2] for word in words)
+    return {name: variables.get(name) for name in _SEEN}
+
+
+def _is_in_spark_task() -> bool:
+    pyspark = sys.modules.get("pyspark")  # A Spark worker has it.
+    return pyspark is not None and pyspark.TaskContext.get() is not None
 
 
 def list_free_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:

@@ -205,7 +205,9 @@ class _Told:
 def _follow_agent(plan: LaunchPlan, node_id: int, bootstrap: str, result_fd: int | None) -> _Told:
     """Starts the agent and listens to it until it has ended, or may be left."""
     process, to_agent, from_agent = child.start(
-        [executable.path(), "agent"], keep_fds=() if result_fd is None else (result_fd,)
+        [executable.path(), "agent"],
+        keep_fds=() if result_fd is None else (result_fd,),
+        environment=_environment(),
     )
     with from_agent, contextlib.ExitStack() as closing:
         # A pipe that broke keeps what it could not take, and would raise again here.
@@ -346,8 +348,18 @@ def _gpu_request(
     }
 
 
+def _environment() -> dict[str, str]:
+    """This process's, except that it sees the GPUs that the executor does."""
+    environment = dict(os.environ)
+    for name, value in gpu.variables_of_executor().items():
+        environment.pop(name, None)
+        if value is not None:
+            environment[name] = value
+    return environment
+
+
 def _node_environment(keep_omp_num_threads: bool, hadoop: dict[str, str]) -> dict[str, str]:
-    environment = {k: v for k, v in os.environ.items() if k not in _WORKER_ONLY}
+    environment = {k: v for k, v in _environment().items() if k not in _WORKER_ONLY}
     environment = without_spark_secrets(environment)
     environment.update(hadoop)
     # The program may want handlers of signals that Java, once a path of Hadoop's is used, needs.
