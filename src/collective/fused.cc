@@ -56,27 +56,29 @@ void Fused::Unpack(std::span<const Exchanged> tensors) const {
   }
 }
 
-Status Fused::AllReduce(DType dtype, std::optional<double> weight,
-                        std::span<const Exchanged> tensors, std::string_view name,
-                        std::optional<DType> wire) {
-  return group_.Transact([&](Group::Transaction& transaction) {
-    return Reduce(transaction, dtype, weight, tensors, name, wire);
-  });
+Result<double> Fused::AllReduce(DType dtype, std::optional<double> weight,
+                                std::span<const Exchanged> tensors, std::string_view name,
+                                std::optional<DType> wire) {
+  double total = 0;
+  TFOS_RETURN_IF_ERROR(group_.Transact([&](Group::Transaction& transaction) -> Status {
+    TFOS_ASSIGN_OR_RETURN(total, Reduce(transaction, dtype, weight, tensors, name, wire));
+    return {};
+  }));
+  return total;
 }
 
-Status Fused::Reduce(Group::Transaction& transaction, DType dtype, std::optional<double> weight,
-                     std::span<const Exchanged> tensors, std::string_view name,
-                     std::optional<DType> wire) {
+Result<double> Fused::Reduce(Group::Transaction& transaction, DType dtype,
+                             std::optional<double> weight, std::span<const Exchanged> tensors,
+                             std::string_view name, std::optional<DType> wire) {
   if (weight && !(*weight >= 0 && std::isfinite(*weight))) {
-    return {ErrorKind::kBadInput, fmt::format("a weight of {} for a mean", *weight)};
+    return Status(ErrorKind::kBadInput, fmt::format("a weight of {} for a mean", *weight));
   }
   // A narrow type does not count far.
   const bool rides_along = weight && HasRoomFor(dtype) && !wire;
   const std::size_t more = rides_along ? ElementBytes(dtype) : 0;
-  double share = weight.value_or(1);
+  double total = weight.value_or(0), share = weight.value_or(1);
   if (weight && !rides_along) {
     // The sum of the weighted elements could be more than the type holds; their mean is not.
-    double total = *weight;
     TFOS_RETURN_IF_ERROR(
         transaction.AllReduce(DType::kFloat64, std::as_writable_bytes(std::span(&total, 1)), name));
     share = total > 0 ? *weight / total : 0;
@@ -98,11 +100,11 @@ Status Fused::Reduce(Group::Transaction& transaction, DType dtype, std::optional
   if (rides_along) PutWeight(dtype, *weight, elements.data() + elements.size());
   TFOS_RETURN_IF_ERROR(transaction.AllReduce(dtype, all, name, wire));
   if (rides_along) {
-    const double total = TakeWeight(dtype, elements.data() + elements.size());
+    total = TakeWeight(dtype, elements.data() + elements.size());
     if (total > 0 && total != 1) ScaleElements(dtype, 1 / total, elements);
   }
   if (!alone) Unpack(tensors);
-  return {};
+  return total;
 }
 
 Status Fused::Broadcast(std::uint32_t root, std::span<const Exchanged> tensors,

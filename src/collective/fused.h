@@ -29,16 +29,17 @@ class Fused {
   /// Sums of everybody's tensors. With `weight` the tensors are multiplied by it first, and the
   /// sums divided by that of all weights: a mean over rows, if it is the number of rows. All zero
   /// weights give zeros.
-  /// `wire`: as in Group::AllReduce.
-  Status AllReduce(DType dtype, std::optional<double> weight, std::span<const Exchanged> tensors,
-                   std::string_view name, std::optional<DType> wire = {});
+  /// `wire`: as in Group::AllReduce. Returns the sum of all weights; 0 for a sum.
+  Result<double> AllReduce(DType dtype, std::optional<double> weight,
+                           std::span<const Exchanged> tensors, std::string_view name,
+                           std::optional<DType> wire = {});
   /// The tensors of member `root`.
   Status Broadcast(std::uint32_t root, std::span<const Exchanged> tensors, std::string_view name);
 
  private:
-  Status Reduce(Group::Transaction& transaction, DType dtype, std::optional<double> weight,
-                std::span<const Exchanged> tensors, std::string_view name,
-                std::optional<DType> wire);
+  Result<double> Reduce(Group::Transaction& transaction, DType dtype, std::optional<double> weight,
+                        std::span<const Exchanged> tensors, std::string_view name,
+                        std::optional<DType> wire);
   void Pack(std::span<const Exchanged> tensors, std::size_t more);
   void Unpack(std::span<const Exchanged> tensors) const;
 

@@ -90,7 +90,8 @@ struct TensorGroup::Shared {
 
   static std::int32_t AllReduce(void* context, const char* name, std::int32_t tf_dtype,
                                 std::int32_t tf_wire, std::int32_t average, double weight,
-                                const tfos_exchanged* tensors, std::int32_t count, char** message) {
+                                const tfos_exchanged* tensors, std::int32_t count, double* total,
+                                char** message) {
     return Run(message, [&]() -> Status {
       const auto dtype = DTypeOf(tf_dtype);
       if (!dtype) {
@@ -103,8 +104,10 @@ struct TensorGroup::Shared {
       }
       Shared& shared = Of(context);
       const MutexLock lock(shared.mutex);
-      return shared.fused.AllReduce(*dtype, average != 0 ? std::optional(weight) : std::nullopt,
-                                    ExchangedOf(tensors, count), name, wire);
+      TFOS_ASSIGN_OR_RETURN(*total, shared.fused.AllReduce(
+                                        *dtype, average != 0 ? std::optional(weight) : std::nullopt,
+                                        ExchangedOf(tensors, count), name, wire));
+      return {};
     });
   }
 
@@ -120,7 +123,7 @@ struct TensorGroup::Shared {
 
   static std::int32_t AllGather(void* context, const char* name, const void* from,
                                 std::uint64_t bytes, tfos_allocate_function allocate, void* room,
-                                char** message) {
+                                std::uint64_t* before, char** message) {
     return Run(message, [&] {
       return Of(context).group->Transact([&](collective::Group::Transaction& all) -> Status {
         TFOS_ASSIGN_OR_RETURN(const auto sizes, all.GatherSizes(bytes, name));
@@ -131,9 +134,9 @@ struct TensorGroup::Shared {
           return {ErrorKind::kBadInput, fmt::format("no room for {} bytes of all nodes", total)};
         }
         const auto own = sizes.begin() + all.place();
-        const std::size_t before = std::accumulate(sizes.begin(), own, std::size_t{0});
+        *before = std::accumulate(sizes.begin(), own, std::size_t{0});
         auto* const gathered = static_cast<std::byte*>(to);
-        if (bytes > 0) std::memcpy(gathered + before, from, bytes);
+        if (bytes > 0) std::memcpy(gathered + *before, from, bytes);
         return all.AllGather(sizes, {gathered, total}, name);
       });
     });

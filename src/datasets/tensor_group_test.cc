@@ -43,8 +43,9 @@ class TensorGroupTest : public ::testing::Test {
   /// What a function of the table returns, and its message.
   Outcome AllReduce(std::int32_t dtype) {
     char* message = nullptr;
-    const std::int32_t code =
-        registered.all_reduce(registered.context, "sum", dtype, 0, 0, 1, &tensor_, 1, &message);
+    double total = 0;
+    const std::int32_t code = registered.all_reduce(registered.context, "sum", dtype, 0, 0, 1,
+                                                    &tensor_, 1, &total, &message);
     return Take(code, message);
   }
   Outcome Broadcast() {

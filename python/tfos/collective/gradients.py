@@ -2,7 +2,8 @@
 nodes have given, as contrastive ones over the rows of all nodes are.
 
 A node's value counts in the losses of all nodes, so its gradient is of the sum of their losses. The
-nodes exchange it: all of them differentiate the same operations, in the same order.
+nodes exchange it: all of them differentiate the same operations, in the same order. Fewer nodes may
+be left by then, so what those of the operation were comes from the operation itself.
 
 Errors: those of :mod:`tfos.collective`. Threads: the one that differentiates.
 """
@@ -28,23 +29,18 @@ def register() -> None:
 def _of_all_reduce(op: Any, *upstream: Any) -> list[Any]:
     _, weight, *tensors = op.inputs
     wire = tf.as_dtype(op.get_attr("wire")) if op.get_attr("wire") else None
-    summed = _summed(op, upstream, tensors, wire)
+    summed = _summed(op, upstream[:-1], tensors, wire)
     if op.get_attr("average"):
-        (total,) = collective.group().all_reduce([weight], None, _name(op, "weights"))
-        share = tf.math.divide_no_nan(weight, total)
+        share = tf.math.divide_no_nan(weight, op.outputs[-1])
         summed = [each * tf.cast(share, each.dtype) for each in summed]
     return [None, None, *summed]
 
 
-def _of_all_gather(op: Any, upstream: Any) -> list[Any]:
-    tensor, group = op.inputs[1], collective.group()
-    (summed,) = _summed(op, [upstream], op.outputs)
-    # Members may have other numbers than their places among those that are left.
+def _of_all_gather(op: Any, upstream: Any, _: Any) -> list[Any]:
+    tensor, first = op.inputs[1], op.outputs[1]
+    (summed,) = _summed(op, [upstream], op.outputs[:1])
     rows = tf.shape(tensor, tf.int64)[0]
-    own = tf.stack([tf.constant(group.rank, tf.int64), rows])[tf.newaxis]
-    nodes = group.all_gather(own, _name(op, "rows"))
-    before = tf.reduce_sum(tf.where(nodes[:, 0] < group.rank, nodes[:, 1], 0))
-    return [None, tf.ensure_shape(summed[before : before + rows], tensor.shape)]
+    return [None, tf.ensure_shape(summed[first : first + rows], tensor.shape)]
 
 
 def _of_broadcast(op: Any, *upstream: Any) -> list[Any]:
@@ -63,9 +59,6 @@ def _summed(op: Any, upstream: Any, like: Any, wire: tf.DType | None = None) -> 
     ]
     for gradient, value in zip(known, like, strict=True):
         gradient.set_shape(value.shape)  # Nodes compare what they know.
-    return collective.group().all_reduce(known, None, _name(op, "gradients"), wire)
-
-
-def _name(op: Any, of: str) -> str:
     tag = op.get_attr("tag")
-    return f"{of} of {tag.decode() if isinstance(tag, bytes) else tag}"
+    name = f"gradients of {tag.decode() if isinstance(tag, bytes) else tag}"
+    return collective.group().all_reduce(known, None, name, wire)

@@ -181,7 +181,7 @@ class Group:
                 tensors=[tensors[place] for place in places],
                 tag=_tag(name, tensors, places),
                 dynamic=_dynamic(tensors[place].shape for place in places),
-            )
+            ).reduced
             _put(results, places, tensors, reduced)
         return reduced
 
@@ -210,7 +210,7 @@ class Group:
             tensor=tensor,
             tag=f"{name} of rows {tensor.dtype.name}{row}",
             dynamic=_dynamic([row]),
-        )
+        ).gathered
         gathered.set_shape(tf.TensorShape([None]).concatenate(row))
         return gathered
 

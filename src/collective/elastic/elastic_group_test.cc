@@ -62,7 +62,8 @@ Sums SumUpUntil(Transport transport, std::size_t elements, const std::vector<End
         std::vector<std::int32_t> sum(elements);
         const Exchanged exchanged{.from = std::as_bytes(std::span(own)),
                                   .to = std::as_writable_bytes(std::span(sum))};
-        const Status status = fused.AllReduce(DType::kInt32, {}, std::span(&exchanged, 1), "bits");
+        const Status status =
+            fused.AllReduce(DType::kInt32, {}, std::span(&exchanged, 1), "bits").status();
         if (killer.joinable()) killer.join();
         if (last) break;
         ASSERT_TRUE(status.ok()) << rank << " in " << number << ": " << status.ToString();

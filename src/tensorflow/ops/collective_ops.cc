@@ -1,9 +1,13 @@
 // The ops of tfos.collective
 //
-//   TfosAllReduce(group, weight, tensors) -> reduced: sums; with the attribute `average` means by
-//       weight; with `wire`, a TF_DataType, rounded to that between hosts
+//   TfosAllReduce(group, weight, tensors) -> reduced, total: sums; with the attribute `average`
+//       means by weight, and the sum of the weights; with `wire`, a TF_DataType, rounded to that
+//       between hosts
 //   TfosBroadcast(group, tensors) -> broadcast: the tensors of member `root`
-//   TfosAllGather(group, tensor) -> gathered: everybody's rows, one member after the other
+//   TfosAllGather(group, tensor) -> gathered, first: everybody's rows, one member after the other,
+//       and which is this member's first
+//
+// `total` and `first` are for gradients: other members may be there when these are computed.
 //
 // They block the thread that runs them, as kernels of the C API that finish later than their
 // compute function crash. Stateful ops keep the program's order within a tf.function, which must
@@ -122,6 +126,16 @@ std::string NameWith(const std::vector<std::vector<std::int64_t>>& shapes, const
   return kernel.dynamic != 0 ? TextOf(shapes) + " " + kernel.name : kernel.name;
 }
 
+/// Gives the op's output `index`, a single number of a type that TensorFlow calls `dtype`.
+template <typename T>
+void SetScalar(TF_OpKernelContext* context, int index, int dtype, T value, TF_Status* status) {
+  const TensorPointer output(
+      Api().AllocateOutput(context, index, dtype, nullptr, 0, sizeof(T), status));
+  if (Api().GetCode(status) == kTfOk) {
+    std::memcpy(Api().TensorData(output.get()), &value, sizeof(T));
+  }
+}
+
 void SetFailure(const Group& group, std::int32_t code, char* message, TF_Status* status) {
   if (code == kTfOk) return;
   Api().SetStatus(status, code, message != nullptr ? message : "no memory for the reason");
@@ -166,11 +180,14 @@ void AllReduce(const Kernel& kernel, TF_OpKernelContext* context, TF_Status* sta
   if (Api().GetCode(status) != kTfOk) return;
   const std::string name = NameWith(tensors.shapes, kernel);
   char* message = nullptr;
+  double total = 0;
   const std::int32_t code = (*group)->all_reduce(
       (*group)->context, name.c_str(), tensors.dtype, static_cast<std::int32_t>(kernel.wire),
       kernel.average != 0 ? 1 : 0, *weight, tensors.memory.data(),
-      static_cast<std::int32_t>(tensors.memory.size()), &message);
+      static_cast<std::int32_t>(tensors.memory.size()), &total, &message);
   SetFailure(*group, code, message, status);
+  if (code != kTfOk) return;
+  SetScalar(context, static_cast<int>(tensors.memory.size()), kTfDouble, total, status);
 }
 
 void Broadcast(const Kernel& kernel, TF_OpKernelContext* context, TF_Status* status) {
@@ -190,12 +207,13 @@ void Broadcast(const Kernel& kernel, TF_OpKernelContext* context, TF_Status* sta
 struct Room {
   std::vector<std::int64_t> shape;  ///< Of this node's tensor.
   int dtype = 0;
+  std::uint64_t row = 0;  ///< Bytes.
   TensorPointer tensor;
   TF_Status* status = nullptr;
 
   void Allocate(std::uint64_t total) {
     // A row's size comes from its shape, as this node may have no rows.
-    std::uint64_t row = Api().DataTypeSize(dtype);
+    row = Api().DataTypeSize(dtype);
     for (std::size_t i = 1; i < shape.size(); ++i) {
       if (__builtin_mul_overflow(row, static_cast<std::uint64_t>(shape[i]), &row)) {
         Api().SetStatus(status, kTfInvalidArgument, "a row of this shape is too large to gather");
@@ -229,6 +247,7 @@ void AllGather(const Kernel& kernel, TF_OpKernelContext* context, TF_Status* sta
   if (input == nullptr) return;
   Room room{.shape = ShapeOf(input.get()),
             .dtype = Api().TensorType(input.get()),
+            .row = 0,
             .tensor = nullptr,
             .status = status};
   if (room.shape.empty()) {
@@ -239,15 +258,20 @@ void AllGather(const Kernel& kernel, TF_OpKernelContext* context, TF_Status* sta
   const std::vector<std::int64_t> row(room.shape.begin() + 1, room.shape.end());
   const std::string name = NameWith({row}, kernel);
   char* message = nullptr;
-  const std::int32_t code =
-      (*group)->all_gather((*group)->context, name.c_str(), Api().TensorData(input.get()),
-                           Api().TensorByteSize(input.get()), &AllocateRoom, &room, &message);
+  std::uint64_t before = 0;
+  const std::int32_t code = (*group)->all_gather(
+      (*group)->context, name.c_str(), Api().TensorData(input.get()),
+      Api().TensorByteSize(input.get()), &AllocateRoom, &room, &before, &message);
   if (Api().GetCode(status) != kTfOk) {  // Of the room: that says more.
     if (message != nullptr) (*group)->free_message(message);
     return;
   }
   SetFailure(*group, code, message, status);
-  if (code == kTfOk) Api().SetOutput(context, 0, room.tensor.get(), status);
+  if (code != kTfOk) return;
+  Api().SetOutput(context, 0, room.tensor.get(), status);
+  if (Api().GetCode(status) != kTfOk) return;
+  const std::uint64_t first = room.row == 0 ? 0 : before / room.row;
+  SetScalar(context, 1, kTfInt64, static_cast<std::int64_t>(first), status);
 }
 
 template <void (*kRun)(const Kernel&, TF_OpKernelContext*, TF_Status*)>
@@ -269,7 +293,7 @@ void Run(void* kernel, TF_OpKernelContext* context) {
               .attributes = {"T: {float, double, int32, int64, half, bfloat16}", "N: int >= 1",
                              kTag, kRoot, kAverage, kWire, kDynamic},
               .inputs = {"group: int64", "weight: double", "tensors: N * T"},
-              .outputs = {"reduced: N * T"}},
+              .outputs = {"reduced: N * T", "total: double"}},
              &Run<&AllReduce>, &Create, &Destroy);
   RegisterOp({.name = "TfosBroadcast",
               .attributes = {"T: type", "N: int >= 1", kTag, kRoot, kAverage, kWire, kDynamic},
@@ -279,7 +303,7 @@ void Run(void* kernel, TF_OpKernelContext* context) {
   RegisterOp({.name = "TfosAllGather",
               .attributes = {"T: type", kTag, kRoot, kAverage, kWire, kDynamic},
               .inputs = {"group: int64", "tensor: T"},
-              .outputs = {"gathered: T"}},
+              .outputs = {"gathered: T", "first: int64"}},
              &Run<&AllGather>, &Create, &Destroy);
 }
 

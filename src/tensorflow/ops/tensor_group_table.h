@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define TFOS_TENSOR_GROUP_VERSION 3
+#define TFOS_TENSOR_GROUP_VERSION 4
 #ifndef TFOS_SHOWN
 #define TFOS_SHOWN __attribute__((visibility("default")))
 #endif
@@ -38,17 +38,19 @@ typedef struct tfos_tensor_group {
    * free_message. */
 
   /* The sum of everybody's tensors, each multiplied by its node's `weight` first if `average` is
-   * set; the sum is divided by that of the weights then. `dtype`: a TF_DataType, and so is `wire`,
+   * set; the sum is divided by that of the weights then, which *total becomes, or 0. `dtype`: a TF_DataType, and so is `wire`,
    * which TF_FLOAT is rounded to between hosts; 0: it is not. */
   int32_t (*all_reduce)(void* context, const char* name, int32_t dtype, int32_t wire,
                         int32_t average, double weight, const tfos_exchanged* tensors,
-                        int32_t count, char** message);
+                        int32_t count, double* total, char** message);
   /* The tensors of member `root`. */
   int32_t (*broadcast)(void* context, const char* name, int32_t root, const tfos_exchanged* tensors,
                        int32_t count, char** message);
-  /* Everybody's bytes behind each other, by member, where `allocate` says. */
+  /* Everybody's bytes behind each other, by member, where `allocate` says; this node's begin at
+   * *before. */
   int32_t (*all_gather)(void* context, const char* name, const void* from, uint64_t bytes,
-                        tfos_allocate_function allocate, void* room, char** message);
+                        tfos_allocate_function allocate, void* room, uint64_t* before,
+                        char** message);
   void (*free_message)(char* message);
 } tfos_tensor_group;
 

@@ -53,3 +53,10 @@ def test_gradients_are_those_of_the_sum_of_all_losses(two_nodes, in_graph):
                 gradients[place], expected[rank], rtol=1e-12, err_msg=f"{loss.__name__} of {rank}"
             )
             assert np.abs(expected[rank]).max() > 0
+
+
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_a_node_that_leaves_in_between_moves_no_gradient(two_nodes, in_graph):
+    _, (gathered, mean) = two_nodes.run(programs.left_in_between, in_graph)
+    np.testing.assert_array_equal(gathered, [[3, 3], [4, 4]])  # And not the other's 1 and 2.
+    np.testing.assert_array_equal(mean, np.full((2, 2), 2 / 5))  # The other weighed 3.
