@@ -444,7 +444,8 @@ class NodeContext:
                 same ones, in the same order, on all nodes. The first values are those of the chief.
             combiner: what the servers make of their values and a node's: ``"delta"`` adds what the
                 node has changed; ``"mean"``, with n nodes, is ``((n-1) * server + new) / n``;
-                ``"update-mean"`` is ``(server + new) / 2``, and the first ``new``.
+                ``"update-mean"`` is ``(server + new) / 2``, and the first ``new``. Neither takes
+                whole numbers.
             sync_interval: steps between two exchanges with the servers.
             staleness: how many exchanges a node may be ahead of the slowest one; None: any number.
             optimizer: instead of a combiner, ``keras.optimizers.SGD`` or ``Adam`` to run on the

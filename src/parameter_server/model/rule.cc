@@ -22,9 +22,9 @@ constexpr Choice<Combiner> kCombiners[] = {{"delta", Combiner::kDelta},
 /// What is calculated in.
 template <typename T>
 struct Wide {
-  using Type = std::conditional_t<std::is_integral_v<T>, double, T>;
-  static Type From(T value) { return static_cast<Type>(value); }
-  static T Back(Type value) { return static_cast<T>(value); }
+  using Type = T;
+  static T From(T value) { return value; }
+  static T Back(T value) { return value; }
 };
 
 template <typename T>
@@ -44,25 +44,33 @@ void ForEach(const std::byte* a, const std::byte* b, std::byte* to, std::size_t 
   }
 }
 
-/// Calls `function` with a value of the element's type.
+bool IsWhole(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kInt64; }
+
+/// Calls `function` with a value of the element's type, which has fractions.
 template <typename Function>
-void WithType(DType dtype, Function function) {
+void WithFloatingType(DType dtype, Function function) {
   switch (dtype) {
     case DType::kFloat32:
       return function(float{});
     case DType::kFloat64:
       return function(double{});
-    case DType::kInt32:
-      return function(std::int32_t{});
-    case DType::kInt64:
-      return function(std::int64_t{});
     case DType::kFloat16:
       return function(Float16{});
     case DType::kBfloat16:
       return function(Bfloat16{});
+    case DType::kInt32:
+    case DType::kInt64:
     case DType::kBytes:
       return;
   }
+}
+
+/// Calls `function` with a value of the element's type.
+template <typename Function>
+void WithType(DType dtype, Function function) {
+  if (dtype == DType::kInt32) return function(std::int32_t{});
+  if (dtype == DType::kInt64) return function(std::int64_t{});
+  WithFloatingType(dtype, function);
 }
 
 template <typename T>
@@ -174,6 +182,15 @@ Status Rule::Check(std::span<const Variable> variables) const {
   const bool averages = std::ranges::any_of(variables, &Variable::averaged);
   if (averages && combiner != Combiner::kDelta) return bad("statistics where nothing is added");
   if ((averages || combiner == Combiner::kMean) && workers == 0) return bad("a mean of no workers");
+  const bool means = combiner == Combiner::kMean || combiner == Combiner::kUpdateMean;
+  const auto has_no_mean = [&](const Variable& variable) {
+    return IsWhole(variable.dtype) && (means || variable.averaged);
+  };
+  if (std::ranges::any_of(variables, has_no_mean)) {
+    return bad(
+        "whole numbers have no mean: a counter would stand still. Cast them to floating point, "
+        "leave them out, or have changes added with \"delta\"");
+  }
   if (momentum >= 1 || beta_1 >= 1 || beta_2 >= 1) {
     return bad("momentum, beta_1 and beta_2 must be less than 1");
   }
@@ -191,15 +208,16 @@ void Combine(const Rule& rule, std::uint64_t step, const Combined& elements) {
   switch (rule.combiner) {
     case Combiner::kDelta:
       if (elements.averaged) {
-        return WithType(elements.dtype, [&]<typename T>(T) { MoveTo<T>(rule.workers, elements); });
+        return WithFloatingType(elements.dtype,
+                                [&]<typename T>(T) { MoveTo<T>(rule.workers, elements); });
       }
       return collective::AddElements(elements.dtype, elements.pushed, elements.values);
     case Combiner::kMean:
-      return WithType(elements.dtype,
-                      [&]<typename T>(T) { CombineMean<T>(rule.workers, elements); });
+      return WithFloatingType(elements.dtype,
+                              [&]<typename T>(T) { CombineMean<T>(rule.workers, elements); });
     case Combiner::kUpdateMean:
-      return WithType(elements.dtype,
-                      [&]<typename T>(T) { CombineMean<T>(step == 1 ? 1 : 2, elements); });
+      return WithFloatingType(elements.dtype,
+                              [&]<typename T>(T) { CombineMean<T>(step == 1 ? 1 : 2, elements); });
     case Combiner::kSgd:
       return wide ? Descend<double>(rule, elements) : Descend<float>(rule, elements);
     case Combiner::kAdam:
