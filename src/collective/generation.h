@@ -35,6 +35,8 @@ class Generation {
   std::uint32_t place() const { return mesh_->rank(); }
   std::uint32_t size() const { return mesh_->size(); }
   const GroupOptions& options() const { return mesh_->options(); }
+  /// How many operations this member has begun, those that Connect has done among them.
+  std::uint64_t begun() const { return next_number_; }
 
   /// How tensors travel to the other members, for people: `shared memory`, `ucx (tcp/eth0)`.
   std::string DescribeTransport() const;

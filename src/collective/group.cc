@@ -10,6 +10,7 @@
 
 #include "base/format.h"
 #include "base/logging.h"
+#include "base/thread/guarded.h"
 
 namespace tfos::collective {
 
@@ -250,7 +251,8 @@ Status Group::Settle() {
 Status Group::Transact(const Work& work) {
   const MutexLock lock(mutex_);
   Transaction transaction(*this);
-  if (membership_ == nullptr) return work(transaction);
+  const auto attempt = [&] { return work(transaction); };
+  if (membership_ == nullptr) return Attempt(attempt);
   if (outside_) {
     return {ErrorKind::kBadInput,
             fmt::format("{} joins nodes that train already: it takes part in what they do together "
@@ -262,10 +264,13 @@ Status Group::Transact(const Work& work) {
     if (!ended_.ok()) return ended_;
     computed_ = false;
     Status done = membership_->Check(number_);
-    if (done.ok()) done = work(transaction);
+    if (done.ok()) done = Attempt(attempt);
     if (done.ok()) {
       computed_ = true;
-      done = Commit();
+      done = Attempt([this] {
+        mutex_.AssertHeld();
+        return Commit();
+      });
     }
     if (done.ok()) {
       ++committed_;
@@ -276,6 +281,20 @@ Status Group::Transact(const Work& work) {
     TFOS_ASSIGN_OR_RETURN(const bool committed, Regroup(std::move(done)));
     if (committed) return {};
   }
+}
+
+Status Group::Attempt(const std::function<Status()>& work) {
+  const std::uint64_t before = generation_->begun();
+  Status done;
+  Guarded([&] { done = work(); },
+          [&](ErrorKind kind, const char* what) {
+            mutex_.AssertHeld();
+            // First, as the generation may be gone soon, and needs no memory.
+            EndTime();
+            done = {kind, what};
+            if (generation_->begun() != before) done = generation_->Fail(std::move(done));
+          });
+  return done;
 }
 
 Operation Group::Begin(Operation operation, std::string_view name) {
@@ -300,6 +319,7 @@ void Group::BeginTime() {
 
 Group::Time Group::EndTime() {
   const MutexLock lock(shown_mutex_);
+  if (at_work_ == nullptr) return {};
   const Time time{.all = Clock::Steady().Now() - event_begin_, .waited = generation_->waited()};
   busy_ += time.all;
   waited_ += time.waited;
@@ -339,7 +359,10 @@ Status Group::Leave() {
   const MutexLock lock(mutex_);
   if (!ended_.ok()) return ended_;
   if (outside_) return {};  // It has never been in.
-  Status left = TakePartUntilAllLeave();
+  Status left = Attempt([this] {
+    mutex_.AssertHeld();
+    return TakePartUntilAllLeave();
+  });
   if (!left.ok() && MayGoOn(left)) {
     // The others go on without it.
     ended_ = {ErrorKind::kReconnect, "this member has left its group"};

@@ -134,6 +134,10 @@ class Group {
   Membership::Ready ReadyBecause(const Status& why) const TFOS_REQUIRES(mutex_);
   Status TakePartUntilAllLeave() TFOS_REQUIRES(mutex_);
 
+  /// Does `work`. What it throws, such as for want of memory, becomes a failure, which ends the
+  /// generation if the others know of an operation by then: they wait for this member.
+  Status Attempt(const std::function<Status()>& work) TFOS_REQUIRES(mutex_);
+
   // The operations of a transaction.
 
   Operation Begin(Operation operation, std::string_view name) TFOS_REQUIRES(mutex_);

@@ -8,12 +8,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <latch>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -43,6 +45,31 @@ TEST_P(TransportTest, WhoClosesEndsItForAll) {
   });
   EXPECT_THAT(told[0], HasSubstr("the program of worker:2 failed"));
   EXPECT_THAT(told[1], HasSubstr("the program of worker:2 failed"));
+}
+
+TEST_P(TransportTest, WhoHasNoMemoryEndsItForAll) {
+  std::latch failed(1);
+  std::atomic<bool> has_memory = true;
+  std::vector<GroupOptions> options = Make(2);
+  options[0].check = [&]() -> Status {
+    if (!has_memory) throw std::bad_alloc();
+    return {};
+  };
+  RunMembers(std::move(options), [&](Group& group) {
+    std::vector<float> values(8);
+    if (group.rank() == 1) {
+      failed.wait();
+      // The other may have sent its elements before.
+      static_cast<void>(group.AllReduce(DType::kFloat32, Bytes(values), "x").ok());
+      EXPECT_THAT(group.Barrier("next").ToString(), HasSubstr("no memory"));
+      return;
+    }
+    has_memory = false;
+    EXPECT_EQ(group.AllReduce(DType::kFloat32, Bytes(values), "x").kind(), ErrorKind::kNoResources);
+    const Clock::Duration busy = group.busy();
+    EXPECT_EQ(group.busy(), busy) << "nothing goes on any more";
+    failed.count_down();
+  });
 }
 
 TEST_P(TransportTest, CloseEndsAWait) {
