@@ -104,7 +104,8 @@ Status Mesh::AcceptAll(const Wait& wait) {
           {.party = party(),
            .what = fmt::format("the port of tensors of {}", options_.members[options_.rank].name),
            .accepts = [this](const net::Numbers& given) { return CheckNumbers(given); },
-           .most_strangers = net::Acceptor::kMostStrangers + size()}));
+           .most_strangers = std::max(net::Acceptor::AsManyAsDescriptorsAllow(),
+                                      net::Acceptor::kMostStrangers + size())}));
   TFOS_RETURN_IF_ERROR(acceptor->ListenAt(options_.listener.get()));
   const auto complete = [this] {
     return std::ranges::all_of(links_.begin() + options_.rank + 1, links_.end(),

@@ -39,6 +39,7 @@
 #include "control/messages/parts/metrics.h"
 #include "control/messages/parts/node_info.h"
 #include "control/messages/parts/shared_messages.h"
+#include "net/handshake/acceptor.h"
 #include "net/handshake/protocol.h"
 
 namespace tfos::control {
@@ -161,16 +162,17 @@ class Coordinator final : public ControlService {
     TFOS_ASSIGN_OR_RETURN(const PortRange ports, PortRange::Parse(start.ports));
     TFOS_ASSIGN_OR_RETURN(const net::Encryption encryption, net::EncryptionFromWord(start.encrypt));
     TFOS_ASSIGN_OR_RETURN(
-        server_,
-        ControlServer::Listen(executor_,
-                              {.bind_address = start.bind_address,
-                               .ports = ports,
-                               .token = start.token,
-                               .scrape_token = start.scrape_token,
-                               .encryption = encryption,
-                               // All agents of a cluster may connect at the same moment.
-                               .max_strangers = ControlServer::kMaxStrangers + roles.size()},
-                              *this));
+        server_, ControlServer::Listen(
+                     executor_,
+                     {.bind_address = start.bind_address,
+                      .ports = ports,
+                      .token = start.token,
+                      .scrape_token = start.scrape_token,
+                      .encryption = encryption,
+                      // All agents of a cluster may connect at the same moment.
+                      .max_handshakes = std::max(net::Acceptor::AsManyAsDescriptorsAllow(),
+                                                 ControlServer::kMaxStrangers + roles.size())},
+                     *this));
     const Endpoint endpoint = {
         .address = AdvertisedAddress(start.advertised_address, start.bind_address),
         .port = server_->port()};

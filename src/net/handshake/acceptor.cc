@@ -30,8 +30,8 @@ constexpr std::uint64_t kTimerId = 0;
 constexpr std::uint64_t kFirstListenerId = 1;
 constexpr std::uint64_t kFirstStrangerId = 1 << 10;
 
-std::string DescribePeer(int fd) {
-  sockaddr_storage address{};
+/// `address` is that of the peer, with no family if it has none any more.
+std::string DescribePeer(int fd, sockaddr_storage& address) {
   socklen_t size = sizeof(address);
   if (::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0)
     return "a closed socket";
@@ -128,7 +128,9 @@ void Acceptor::Accept(int listener, std::vector<Guest>& guests) {
       return;
     }
     if (tcp) TuneTcp(fd.get());
-    std::string peer = DescribePeer(fd.get());
+    sockaddr_storage address{};
+    std::string peer = DescribePeer(fd.get(), address);
+    const Origin origin = Origin::Of(address);
     const std::uint64_t id = next_id_++;
     const auto stranger =
         strangers_
@@ -136,12 +138,15 @@ void Acceptor::Accept(int listener, std::vector<Guest>& guests) {
                      Stranger{.handshake = Handshake::Accepting(std::move(fd), options_.party,
                                                                 options_.accepts, options_.others),
                               .peer = std::move(peer),
+                              .origin = origin,
                               .until = Clock::Steady().Now() + options_.patience})
             .first;
+    crowd_.Add(origin, id);
     // Before its own handshake: that needs no room any more if it ends at once.
     if (strangers_.size() > options_.most_strangers) {
-      Refuse(strangers_.begin(), fmt::format("{} others wait for their turn, and one more came",
-                                             options_.most_strangers - 1));
+      Refuse(strangers_.find(crowd_.FirstToGo()),
+             fmt::format("{} others wait for their turn, and one more came",
+                         options_.most_strangers - 1));
     }
     Continue(stranger, guests);
   }
@@ -175,12 +180,17 @@ void Acceptor::Continue(Strangers::iterator stranger, std::vector<Guest>& guests
     guest.received.assign(reinterpret_cast<const char*>(received.data()), received.size());
     guest.other = who.handshake.TakeSocket();
   }
-  strangers_.erase(stranger);
+  Remove(stranger);
 }
 
 void Acceptor::Refuse(Strangers::iterator stranger, std::string_view why) {
   log_.Write(fmt::format("{}: {} was refused: {}", options_.what, stranger->second.peer, why));
   ++refused_;
+  Remove(stranger);
+}
+
+void Acceptor::Remove(Strangers::iterator stranger) {
+  crowd_.Remove(stranger->second.origin, stranger->first);
   strangers_.erase(stranger);  // Its descriptor leaves the epoll set as it closes.
 }
 
@@ -234,6 +244,7 @@ void Acceptor::Close() {
   listeners_.clear();
   owned_.clear();
   strangers_.clear();
+  crowd_ = {};
   accept_again_.reset();
   SetTimer();
 }

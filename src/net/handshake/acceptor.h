@@ -14,6 +14,7 @@
 
 #include "base/process/unique_fd.h"
 #include "base/time/deadline.h"
+#include "net/handshake/crowd.h"
 #include "net/handshake/handshake.h"
 #include "net/stranger_log.h"
 #include "tfos/status.h"
@@ -30,8 +31,9 @@ struct Guest {
 };
 
 /// Lets members of a cluster in, at every port and Unix socket of tfos. All shake hands at the same
-/// time, so a stranger that says nothing delays nobody. Each has a deadline; when too many wait,
-/// the one that has been here longest goes. A lack of descriptors pauses it. The log is bounded.
+/// time, so a stranger that says nothing delays nobody. Each has a deadline. When too many wait,
+/// one goes of those that come from where most do, so that one address keeps no other one out. A
+/// lack of descriptors pauses it. The log is bounded.
 ///
 /// Never waits: poll `fd` for input and call Progress.
 ///
@@ -44,7 +46,7 @@ class Acceptor {
     std::string what = {};        ///< That it lets in to, for the log: "the feed of node 3".
     AcceptsNumbers accepts = {};  ///< Of an authentic peer. Empty: all.
     bool others = false;          ///< Peers that speak another protocol are guests, too.
-    std::size_t most_strangers = kMostStrangers;  ///< One more costs the oldest its place.
+    std::size_t most_strangers = kMostStrangers;  ///< For one more, another one goes.
     std::chrono::milliseconds patience{10'000};   ///< With each of them.
   };
   static constexpr std::size_t kMostStrangers = 256;
@@ -81,6 +83,7 @@ class Acceptor {
   struct Stranger {
     Handshake handshake;
     std::string peer;
+    Origin origin;
     Clock::TimePoint until;
     std::uint32_t watched = 0;  ///< Events asked of epoll.
   };
@@ -92,6 +95,7 @@ class Acceptor {
   void Accept(int listener, std::vector<Guest>& guests);
   void Continue(Strangers::iterator stranger, std::vector<Guest>& guests);
   void Refuse(Strangers::iterator stranger, std::string_view why);
+  void Remove(Strangers::iterator stranger);
   void DropLate();
   void Pause(std::string_view why);
   void ListenFor(std::uint32_t events);
@@ -103,6 +107,7 @@ class Acceptor {
   std::vector<UniqueFd> owned_;
   std::vector<int> listeners_;
   Strangers strangers_;  ///< The oldest comes first.
+  Crowd crowd_;          ///< The same ones.
   std::uint64_t next_id_ = 0;
   std::uint64_t refused_ = 0;
   std::optional<Clock::TimePoint> accept_again_;

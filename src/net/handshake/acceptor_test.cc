@@ -1,13 +1,18 @@
 #include "net/handshake/acceptor.h"
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -66,6 +71,21 @@ class AcceptorTest : public ::testing::Test {
     return std::move(socket).value();
   }
 
+  /// As Connect, from one of the addresses that a host has for itself.
+  UniqueFd ConnectFrom(const std::string& own) {
+    UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    EXPECT_EQ(::inet_pton(AF_INET, own.c_str(), &address.sin_addr), 1);
+    EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    address.sin_port = htons(port_);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+      EXPECT_EQ(errno, EINPROGRESS);
+    }
+    return socket;
+  }
+
   /// A member that comes in another thread.
   std::thread Member(Result<Connection>& connection) {
     return std::thread([this, &connection] {
@@ -78,7 +98,7 @@ class AcceptorTest : public ::testing::Test {
     return ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP)) != 0;
   }
 
-  const Party party_{.protocol = kProtocol, .key = Secret::Generate().value()};
+  Party party_{.protocol = kProtocol, .key = Secret::Generate().value()};
   std::unique_ptr<Acceptor> acceptor_;
   std::uint16_t port_ = 0;
 };
@@ -144,6 +164,29 @@ TEST_F(AcceptorTest, OneStrangerTooManyCostsTheOldestItsPlace) {
   Work([&] { return Closed(silent[0]); });
   EXPECT_EQ(acceptor_->strangers(), 3);
   EXPECT_FALSE(Closed(silent[1]));
+}
+
+TEST_F(AcceptorTest, OneAddressDoesNotKeepAnotherOneOut) {
+  party_.encryption = Encryption::kAlways;
+  Start({.most_strangers = 8});
+  Handshake member = Handshake::Connecting(ConnectFrom("127.0.0.3"), party_, {.connecting = 1});
+  std::deque<UniqueFd> flood;
+  Result<Handshake::State> state = Handshake::State::kReading;
+  std::vector<Guest> guests;
+  // More strangers than there is room for come between any two of its messages.
+  while (guests.empty()) {
+    state = member.Continue();
+    ASSERT_TRUE(state.ok()) << state.status().ToString();
+    const std::uint64_t enough = acceptor_->refused() + 20;
+    while (acceptor_->refused() < enough && guests.empty()) {
+      flood.push_back(ConnectFrom("127.0.0.2"));
+      if (flood.size() > 100) flood.pop_front();
+      guests = acceptor_->Progress();
+    }
+  }
+  EXPECT_EQ(guests[0].connection.channel, Channel::kTls);
+  EXPECT_THAT(guests[0].peer, StartsWith("127.0.0.3 port "));
+  EXPECT_TRUE(Finish(member, Long()).ok());
 }
 
 TEST_F(AcceptorTest, WhoSaysNothingInTimeHasToGo) {

@@ -166,7 +166,7 @@ Result<std::unique_ptr<ControlServer>> ControlServer::Listen(asio::any_io_execut
                                {kOperateProtocol, KeyFor(options.token, Purpose::kOperate)}}},
            .what = "the coordinator",
            .others = true,
-           .most_strangers = options.max_strangers,
+           .most_strangers = options.max_handshakes,
            .patience = options.identification_timeout}));
   TFOS_RETURN_IF_ERROR(acceptor->Listen(std::move(listener->fd)));
   auto server = std::make_unique<Server>(executor, std::move(acceptor), listener->port,

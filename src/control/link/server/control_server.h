@@ -109,8 +109,11 @@ class ControlServer {
     net::Encryption encryption = net::Encryption::kBetweenHosts;
     /// For a peer to shake hands, and then for an agent to register or for another one to ask.
     std::chrono::milliseconds identification_timeout{10'000};
-    /// One stranger more costs the one that has been here longest its connection. Allow for as many
-    /// honest peers as may come at the same moment. Those that speak HTTP at once count apart.
+    /// At the same moment; for one more, one goes that comes from where most do. Allow for as many
+    /// agents as may come at the same moment.
+    std::size_t max_handshakes = kMaxStrangers;
+    /// That speak HTTP and have not shown a key: one more costs the one that has been here longest
+    /// its connection.
     std::size_t max_strangers = kMaxStrangers;
   };
   static constexpr std::size_t kMaxStrangers = 256;

@@ -71,6 +71,7 @@ class ControlServerTest : public ::testing::Test {
     ControlServer::Options options;
     options.bind_address = "127.0.0.1";
     options.identification_timeout = std::chrono::hours(1);
+    options.max_handshakes = 2;
     options.max_strangers = 2;
     options.token = token_;
     auto server = ControlServer::Listen(io_.get_executor(), options, service_);

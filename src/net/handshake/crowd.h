@@ -1,0 +1,90 @@
+#ifndef TFOS_NET_HANDSHAKE_CROWD_H_
+#define TFOS_NET_HANDSHAKE_CROWD_H_
+
+#include <sys/socket.h>
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+
+namespace tfos::net {
+
+/// Where a connection comes from. Who has one address of IPv6 mostly has all of its network's.
+/// A value. Threads: plain data.
+struct Origin {
+  std::uint64_t network = 0;  ///< IPv6: the first 64 bits. IPv4: the address.
+  std::uint64_t host = 0;     ///< IPv6: the other 64 bits.
+
+  /// A peer's address. An address of IPv4 is the same one in IPv6. What has none of the two, as a
+  /// Unix socket, is of one origin.
+  static Origin Of(const sockaddr_storage& address);
+
+  friend auto operator<=>(const Origin&, const Origin&) = default;
+};
+
+/// Those who wait, by where they come from: which of them has to go when they are too many. Numbers
+/// are given to them in the order in which they come.
+///
+/// Owner and lifetime: a value. Threads: one at a time. Errors: none. Cost: some 200 bytes for each
+/// who waits; a call takes a time that grows with the logarithm of how many they are.
+class Crowd {
+ public:
+  void Add(const Origin& origin, std::uint64_t number);
+  /// One that was added, from the same origin.
+  void Remove(const Origin& origin, std::uint64_t number);
+  /// Of the network from which most come, and there of the host from which most come, the one that
+  /// has been here longest. Among equals, too, the one that has been here longest. Not without any.
+  std::uint64_t FirstToGo() const { return networks_.first_to_go(); }
+
+ private:
+  /// Groups, of which the largest comes first.
+  template <typename Group>
+  class Groups {
+   public:
+    std::size_t size() const { return size_; }
+    std::uint64_t first_to_go() const { return order_.begin()->first_to_go; }
+
+    /// Calls `change` with the group, which is made before, and forgotten when it is empty.
+    template <typename Change>
+    void Update(std::uint64_t key, const Change& change) {
+      const auto entry = groups_.try_emplace(key).first;
+      Group& group = entry->second;
+      if (group.size() > 0) order_.erase({group.size(), group.first_to_go()});
+      size_ -= group.size();
+      change(group);
+      size_ += group.size();
+      if (group.size() > 0) {
+        order_.insert({group.size(), group.first_to_go()});
+      } else {
+        groups_.erase(entry);
+      }
+    }
+
+   private:
+    struct Rank {
+      std::size_t size;
+      std::uint64_t first_to_go;
+      bool operator<(const Rank& other) const {
+        return size != other.size ? size > other.size : first_to_go < other.first_to_go;
+      }
+    };
+
+    std::map<std::uint64_t, Group> groups_;
+    std::set<Rank> order_;
+    std::size_t size_ = 0;  ///< Of all groups.
+  };
+
+  struct Host {
+    std::set<std::uint64_t> numbers;
+    std::size_t size() const { return numbers.size(); }
+    std::uint64_t first_to_go() const { return *numbers.begin(); }
+  };
+
+  Groups<Groups<Host>> networks_;
+};
+
+}  // namespace tfos::net
+
+#endif  // TFOS_NET_HANDSHAKE_CROWD_H_
