@@ -22,6 +22,9 @@ constexpr std::string_view kIdentity = "tfos";
 constexpr unsigned char kCipherSuite[] = {0x13, 0x01};
 constexpr char kCipherSuiteName[] = "TLS_AES_128_GCM_SHA256";
 
+/// A record with a ClientHello. OpenSSL's have 300 bytes, and 1,600 with keys for ML-KEM.
+constexpr std::size_t kMostHelloBytes = 4096;
+
 /// A KeyUpdate (RFC 8446, 4.6.3) that asks for none in return.
 constexpr std::array kKeyUpdate = {std::byte{24}, std::byte{0}, std::byte{0}, std::byte{1},
                                    std::byte{0}};
@@ -35,6 +38,14 @@ std::string Reason() {
   if (error == 0) return "no reason given";
   const char* const reason = ::ERR_reason_error_string(error);
   return reason == nullptr ? fmt::format("error {:x}", error) : reason;
+}
+
+Status ClosedBefore() {
+  return {ErrorKind::kReconnect, "the other end closed the connection before TLS began"};
+}
+
+Status NoKey() {
+  return {ErrorKind::kBadInput, "the other end did not use the connection's key for TLS"};
 }
 
 Status CantBegin() { return {ErrorKind::kUnsupported, "begin TLS: " + Reason()}; }
@@ -118,35 +129,56 @@ Result<SSL_CTX*> ContextOf(TlsStream::Side side) {
 
 void TlsStream::Deleter::operator()(ssl_st* ssl) const { ::SSL_free(ssl); }
 
-TlsStream::TlsStream(UniqueFd socket, std::unique_ptr<ssl_st, Deleter> ssl, const Secret& key,
-                     const Options& options)
+TlsStream::TlsStream(UniqueFd socket, const Secret& key, const Options& options)
     : Stream(std::move(socket)),
-      wire_(fd(), options.batch_bytes),
-      ssl_(std::move(ssl)),
+      wire_(fd(), std::min(options.batch_bytes, TlsWire::kFirstBytes)),
       secrets_{.key = key, .connecting = {}, .accepting = {}},
-      options_(options) {
-  SSL_set_app_data(ssl_.get(), &secrets_);
-}
+      options_(options) {}
 
 TlsStream::~TlsStream() = default;
 
 Result<std::unique_ptr<TlsStream>> TlsStream::Begin(UniqueFd socket, Side side, const Secret& key,
                                                     const Options& options) {
+  std::unique_ptr<TlsStream> stream(new TlsStream(std::move(socket), key, options));
+  TFOS_RETURN_IF_ERROR(stream->wire_.failure());
+  // The accepting end waits for the other one's first words: that may be anybody, and OpenSSL takes
+  // some 40 KB for it.
+  if (side == Side::kConnecting) TFOS_RETURN_IF_ERROR(stream->BeginOpenSsl(side));
+  return stream;
+}
+
+Status TlsStream::BeginOpenSsl(Side side) {
   TFOS_ASSIGN_OR_RETURN(SSL_CTX* const context, ContextOf(side));
   ::ERR_clear_error();
-  std::unique_ptr<ssl_st, Deleter> ssl(::SSL_new(context));
-  if (ssl == nullptr) return CantBegin();
+  ssl_.reset(::SSL_new(context));
+  if (ssl_ == nullptr) return CantBegin();
+  SSL_set_app_data(ssl_.get(), &secrets_);
   if (side == Side::kConnecting) {
-    ::SSL_set_connect_state(ssl.get());
+    ::SSL_set_connect_state(ssl_.get());
   } else {
-    ::SSL_set_accept_state(ssl.get());
+    ::SSL_set_accept_state(ssl_.get());
   }
-  std::unique_ptr<TlsStream> stream(new TlsStream(std::move(socket), std::move(ssl), key, options));
-  TFOS_RETURN_IF_ERROR(stream->wire_.failure());
-  BIO* const bio = stream->wire_.MakeBio();
+  BIO* const bio = wire_.MakeBio();
   if (bio == nullptr) return CantBegin();
-  ::SSL_set_bio(stream->ssl_.get(), bio, bio);  // Which owns it now.
-  return stream;
+  ::SSL_set_bio(ssl_.get(), bio, bio);  // Which owns it now.
+  return {};
+}
+
+Result<bool> TlsStream::HasClientHello() {
+  while (true) {
+    const auto input = wire_.input();
+    std::size_t wanted = kRecordHeadBytes;
+    if (input.size() >= kRecordHeadBytes) {
+      wanted += RecordBodyBytes(input.first<kRecordHeadBytes>());
+      if (static_cast<RecordType>(input[0]) != RecordType::kHandshake || wanted > kMostHelloBytes) {
+        return Status(ErrorKind::kBadInput, "the other end does not begin with TLS as tfos does");
+      }
+      if (input.size() >= wanted) return true;
+    }
+    TFOS_ASSIGN_OR_RETURN(const Transfer got, wire_.Fill(wanted));
+    if (got.blocked) return false;
+    if (got.ended) return ClosedBefore();
+  }
 }
 
 Result<std::unique_ptr<TlsStream>> TlsStream::Open(UniqueFd socket, Side side, const Secret& key,
@@ -170,6 +202,11 @@ Result<TlsStream::Progress> TlsStream::ShakeHands() {
       TFOS_RETURN_IF_ERROR(BeginRecords());
       continue;
     }
+    if (ssl_ == nullptr) {
+      TFOS_ASSIGN_OR_RETURN(const bool here, HasClientHello());
+      if (!here) return Progress::kReading;
+      TFOS_RETURN_IF_ERROR(BeginOpenSsl(Side::kAccepting));
+    }
     ::ERR_clear_error();
     const int done = ::SSL_do_handshake(ssl_.get());
     const int error = done == 1 ? SSL_ERROR_NONE : ::SSL_get_error(ssl_.get(), done);
@@ -179,7 +216,7 @@ Result<TlsStream::Progress> TlsStream::ShakeHands() {
       return below;
     }
     if (error == SSL_ERROR_ZERO_RETURN || error == SSL_ERROR_SYSCALL) {
-      return Status(ErrorKind::kReconnect, "the other end closed the connection before TLS began");
+      return ClosedBefore();
     }
     if (error != SSL_ERROR_WANT_READ) {
       const std::string reason = Reason();
@@ -187,17 +224,18 @@ Result<TlsStream::Progress> TlsStream::ShakeHands() {
       return Status(ErrorKind::kBadInput, "TLS with the other end failed: " + reason);
     }
     if (wire_.holds_output()) continue;
+    // A ClientHello proves the key (RFC 8446, 4.2.11.2). For others nothing is kept.
+    if (::SSL_is_server(ssl_.get()) != 0 && ::SSL_session_reused(ssl_.get()) != 1) return NoKey();
     return Progress::kReading;
   }
 }
 
 Status TlsStream::BeginRecords() {
-  if (::SSL_session_reused(ssl_.get()) != 1) {
-    return {ErrorKind::kBadInput, "the other end did not use the connection's key for TLS"};
-  }
+  if (::SSL_session_reused(ssl_.get()) != 1) return NoKey();
   if (!secrets_.connecting || !secrets_.accepting || ::SSL_has_pending(ssl_.get()) != 0) {
     return {ErrorKind::kBug, "OpenSSL's handshake left no keys, or took more than the handshake"};
   }
+  TFOS_RETURN_IF_ERROR(wire_.Widen(options_.batch_bytes));
   const bool connecting = ::SSL_is_server(ssl_.get()) == 0;
   const Secret& ours = connecting ? *secrets_.connecting : *secrets_.accepting;
   const Secret& theirs = connecting ? *secrets_.accepting : *secrets_.connecting;

@@ -45,7 +45,8 @@ class TlsStream final : public Stream {
 
   struct Options {
     std::uint64_t bytes_per_key = kBytesPerKey;
-    /// That are encrypted and sent together. A connection costs twice as much memory.
+    /// That are encrypted and sent together. A connection costs twice as much memory, once the
+    /// other end has proved that it has the key.
     std::size_t batch_bytes = kBatchBytes;
   };
   /// Where TLS's handshake is: poll the socket for input or output, or it is done.
@@ -76,9 +77,11 @@ class TlsStream final : public Stream {
     void operator()(ssl_st* ssl) const;
   };
 
-  TlsStream(UniqueFd socket, std::unique_ptr<ssl_st, Deleter> ssl, const Secret& key,
-            const Options& options);
+  TlsStream(UniqueFd socket, const Secret& key, const Options& options);
 
+  /// Whether the other end's ClientHello is there. Bad input for what is none of tfos.
+  Result<bool> HasClientHello();
+  Status BeginOpenSsl(Side side);
   /// Takes the keys of both directions from the handshake, and lets go of OpenSSL's state.
   Status BeginRecords();
   /// Makes records of a batch.
@@ -95,8 +98,8 @@ class TlsStream final : public Stream {
   Status OnControl(RecordType type, std::span<const std::byte> content);
   std::size_t TakeHeld(std::span<std::byte> space);
 
-  TlsWire wire_;  ///< Before what uses it.
-  std::unique_ptr<ssl_st, Deleter> ssl_;
+  TlsWire wire_;                          ///< Before what uses it.
+  std::unique_ptr<ssl_st, Deleter> ssl_;  ///< During the handshake.
   TlsSecrets secrets_;
   const Options options_;
   bool handshake_done_ = false;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -149,6 +150,61 @@ TEST(TlsStreamTest, SilenceEndsAtTheDeadline) {
   EXPECT_EQ(opened.status().kind(), ErrorKind::kRetryLater);
 }
 
+/// What a connecting end says first.
+std::string ClientHello(const Secret& key) {
+  auto [socket, wire] = Connected();
+  const auto stream = TlsStream::Begin(std::move(socket), TlsStream::Side::kConnecting, key, {});
+  EXPECT_TRUE(stream.ok() && (*stream)->ShakeHands().ok());
+  char bytes[4096];
+  const ssize_t got = ::recv(wire.get(), bytes, sizeof(bytes), MSG_DONTWAIT);
+  EXPECT_GT(got, 0);
+  return {bytes, static_cast<std::size_t>(got)};
+}
+
+void Say(const UniqueFd& socket, std::string_view words) {
+  EXPECT_EQ(::send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(words.size()));
+}
+
+TEST(TlsStreamTest, WhoHasNotProvedTheKeyGetsLittleMemory) {
+  const Secret key = NewSecret();
+  const std::string hello = ClientHello(key);
+  auto [socket, stranger] = Connected();
+  const ScarceMemory scarce(TlsWire::kFirstBytes);
+  const auto stream = TlsStream::Begin(std::move(socket), TlsStream::Side::kAccepting, key, {});
+  ASSERT_TRUE(stream.ok()) << stream.status().ToString();
+  for (const char byte : hello.substr(0, hello.size() - 1)) {
+    Say(stranger, {&byte, 1});
+    const auto shaken = (*stream)->ShakeHands();
+    ASSERT_TRUE(shaken.ok()) << shaken.status().ToString();
+    EXPECT_EQ(*shaken, TlsStream::Progress::kReading);
+  }
+  Say(stranger, hello.substr(hello.size() - 1));
+  EXPECT_TRUE((*stream)->ShakeHands().ok());
+  char answer[1];
+  EXPECT_EQ(::recv(stranger.get(), answer, sizeof(answer), MSG_DONTWAIT), 1);
+}
+
+TEST(TlsStreamTest, WhoDoesNotProveTheKeyAtOnceIsRefused) {
+  const Secret key = NewSecret();
+  const std::string hello = ClientHello(key);
+  // A record of the head of `hello` with this many bytes.
+  const auto record = [&hello](std::size_t bytes) {
+    return hello.substr(0, 3) + static_cast<char>(bytes >> 8) + static_cast<char>(bytes & 0xff);
+  };
+  const std::string half = hello.substr(5, 100);
+  const std::string more = record(half.size()) + half;
+  const std::string large = record(16'000);
+  const std::string data = "" + large.substr(1);
+  for (const std::string& words : {more, large, data}) {
+    auto [socket, stranger] = Connected();
+    const auto stream = TlsStream::Begin(std::move(socket), TlsStream::Side::kAccepting, key, {});
+    ASSERT_TRUE(stream.ok()) << stream.status().ToString();
+    Say(stranger, words);
+    EXPECT_EQ((*stream)->ShakeHands().status().kind(), ErrorKind::kBadInput);
+  }
+}
+
 /// Passes bytes on between two sockets, and keeps those from the first, one of which it changes.
 std::string Relay(const UniqueFd& first, const UniqueFd& second, std::optional<std::size_t> wrong) {
   std::string seen;
@@ -281,16 +337,16 @@ TEST(ScarceMemoryTest, ReceivingFailsForGood) {
   ASSERT_TRUE(one.ok() && other.ok());
   Shake(**one, **other);
   const auto data = Pattern(64, 1);
-  const auto sent = (*one)->Send(data, {});
+  const auto sent = (*other)->Send(data, {});
   ASSERT_TRUE(sent.ok()) << sent.status().ToString();
   std::vector<std::byte> room(data.size());
   {
     const ScarceMemory scarce(64);
-    const auto received = (*other)->Receive(room);
+    const auto received = (*one)->Receive(room);
     ASSERT_FALSE(received.ok());
     EXPECT_EQ(received.status().kind(), ErrorKind::kNoResources);
   }
-  EXPECT_FALSE((*other)->Receive(room).ok()) << "a record is missing";
+  EXPECT_FALSE((*one)->Receive(room).ok()) << "a record is missing";
 }
 
 }  // namespace

@@ -107,9 +107,21 @@ struct TlsWireBio {
   }
 };
 
-TlsWire::TlsWire(int socket, std::size_t batch_bytes)
-    : socket_(socket), out_(batch_bytes), in_(batch_bytes) {
-  if (out_.size() == 0 || in_.size() == 0) failure_ = NoMemory(batch_bytes);
+TlsWire::TlsWire(int socket, std::size_t first_bytes)
+    : socket_(socket), out_(first_bytes), in_(first_bytes) {
+  if (out_.size() == 0 || in_.size() == 0) failure_ = NoMemory(first_bytes);
+}
+
+Status TlsWire::Widen(std::size_t batch_bytes) {
+  if (batch_bytes > out_.size()) {
+    TFOS_ASSIGN_OR_RETURN(out_, Grown(out_, sent_, out_end_, batch_bytes));
+    out_end_ -= std::exchange(sent_, 0);
+  }
+  if (batch_bytes > in_.size()) {
+    TFOS_ASSIGN_OR_RETURN(in_, Grown(in_, in_begin_, in_end_, batch_bytes));
+    in_end_ -= std::exchange(in_begin_, 0);
+  }
+  return {};
 }
 
 Status TlsWire::failure() const {

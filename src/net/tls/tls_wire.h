@@ -18,17 +18,23 @@ namespace tfos::net {
 ///
 /// Owner and lifetime: of a TlsStream; goes after the BIO that was made of it. Threads: one at a
 /// time. Errors: no resources when there is no memory. What happens below OpenSSL, which takes no
-/// exceptions and no words, is kept as `failure`. Cost: twice `batch_bytes` of memory, or the
-/// largest record.
+/// exceptions and no words, is kept as `failure`. Cost: 2 KiB of memory; from Widen on twice
+/// `batch_bytes`, or the largest record.
 class TlsWire {
  public:
   /// Stays in a core's cache, and keeps the other end busy while the next is encrypted.
   static constexpr std::size_t kBatchBytes = std::size_t{64} << 10;
 
+  /// Enough for the handshake, in which the other end may be anybody.
+  static constexpr std::size_t kFirstBytes = std::size_t{1} << 10;
+
   /// `socket` stays the caller's, and must stay open. Without memory for it `failure` says so.
-  explicit TlsWire(int socket, std::size_t batch_bytes = kBatchBytes);
+  explicit TlsWire(int socket, std::size_t first_bytes = kFirstBytes);
   TlsWire(const TlsWire&) = delete;
   TlsWire& operator=(const TlsWire&) = delete;
+
+  /// Makes room for batches of so many bytes, both ways.
+  Status Widen(std::size_t batch_bytes);
 
   /// For OpenSSL to read from and write to. What it writes is kept until Flush. Null when there is
   /// no memory; else its holder frees it.
