@@ -14,11 +14,14 @@
 
   const perSecond = (v) => (known(v) ? `${tfos.number(v)}/s` : "");
 
-  const pen = document.createElement("canvas").getContext("2d");
-  /** How wide labels of an axis are. */
-  function widest(labels) {
+  /** How wide labels of an axis are. It asks the canvas that draws them, each time: another one may
+   *  have another font, as a browser may learn the system's font only after the page's begin. */
+  function widest(pen, labels) {
+    pen.save();
     pen.font = FONT;
-    return Math.ceil(Math.max(0, ...labels.map((label) => pen.measureText(label).width)));
+    const widths = labels.map((label) => pen.measureText(label).width);
+    pen.restore();
+    return Math.ceil(Math.max(0, ...widths));
   }
 
   // What is measured of every cluster. `level`: the axis need not begin at zero. `of`: which curve stands for all nodes; of many, it is the mean
@@ -145,12 +148,12 @@
       this.plot = new uPlot({
         width: Math.max(200, this.place.clientWidth || 320), height: HEIGHT,
         // Half of a label of the time may stand beside the last moment.
-        legend: {show: false}, padding: [6, 2 + Math.ceil(widest(["00:00:00"]) / 2), 0, 0],
+        legend: {show: false}, padding: [6, (plot) => 2 + Math.ceil(widest(plot.ctx, ["00:00:00"]) / 2), 0, 0],
         cursor: {sync: {key: this.sync}, y: false, points: {show: false}, drag: {x: false, y: false}},
         scales: {y: {range: (plot, least, most) => this.range(least, most)}},
         axes: [{...axis, size: 28, space: 70, values: (plot, ticks, axisAt, space, step) =>
                  ticks.map((v) => tfos.timeLabel(new Date(1000 * v), step, this.span()))},
-               {...axis, size: (plot, labels) => Math.max(40, MARK + widest(labels || [])), values: (plot, ticks) => ticks.map((v) => this.plan.unit(v))}],
+               {...axis, size: (plot, labels) => Math.max(40, MARK + widest(plot.ctx, labels || [])), values: (plot, ticks) => ticks.map((v) => this.plan.unit(v))}],
         bands,
         series: [{}, ...lines.map((line) => ({
           label: line.label, stroke: line.color ? colorOf(line.color) : undefined,

@@ -75,6 +75,29 @@ def test_no_label_of_an_axis_is_cut(small, tmp_path):
         assert complaints(driver) == []
 
 
+#: As while a browser does not know the system's font yet: a canvas that is not shown has another.
+OTHER_FONT = """
+const measure = CanvasRenderingContext2D.prototype.measureText;
+CanvasRenderingContext2D.prototype.measureText = function (text) {
+  const width = measure.call(this, text).width;
+  return {width: this.canvas.isConnected ? width : 0.5 * width};
+};
+"""
+
+
+def test_labels_are_measured_where_they_are_drawn(small):
+    for node_id in range(2):
+        small.report(node_id, **metrics(4, loss=1_234_567.25), collective_bytes_per_second=87e6)
+    with browser() as driver:
+        driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": OTHER_FONT})
+        watch(driver)
+        driver.get(small.link)
+        moved = "collective_bytes_per_second"
+        wait_for(lambda: heading(driver, moved) == "174 MB/s", "a sample")
+        check_labels(driver)
+        assert complaints(driver) == []
+
+
 def lowest(driver, chart):
     """The labels of the y axis, from below."""
     return [text for text, _ in labels(driver, chart) if ":" not in text]
