@@ -12,6 +12,7 @@ void Describe(F& f, M& m) {
   f.Optional("name", m.name);
   f.Required("nodes", m.nodes);
   f.Required("metrics", m.metrics);
+  f.Optional("metrics_before", m.metrics_before);
   f.Optional("rates", m.rates);
   f.Optional("progress", m.progress);
   f.Optional("stopped_by", m.stopped_by);

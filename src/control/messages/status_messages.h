@@ -22,8 +22,9 @@ struct ClusterStatus {
   std::vector<NodeInfo> nodes;
   /// By node id, written as text.
   std::map<std::string, Metrics> metrics;
-  /// What counters have grown by in a second lately, by name, and by node id as text.
-  std::map<std::string, std::map<std::string, double>> rates;
+  /// Likewise: what lost nodes had counted that others came in place of.
+  std::map<std::string, Metrics> metrics_before;
+  NodeRates rates;
   /// How far the training has come.
   RunProgress progress;
   std::string stopped_by;  ///< "alice@host-a", whose `tfos stop` has ended it. Else empty.

@@ -17,6 +17,7 @@ TEST(StatusMessagesTest, SaysNodesAndMetricsByNode) {
   status.nodes[1].node_id = 1;
   status.nodes[1].state = NodeState::kRunning;
   status.metrics["1"] = {{"rows", std::int64_t{12}}, {"loss", 0.5}};
+  status.metrics_before["1"] = {{"rows", std::int64_t{7}}};
   status.rates["1"] = {{"rows", 2.5}};
   status.progress.epoch = 3;
   status.stopped_by = "alice@host-a";
@@ -27,6 +28,7 @@ TEST(StatusMessagesTest, SaysNodesAndMetricsByNode) {
   EXPECT_EQ(written["nodes"][1]["state"], "running");
   EXPECT_TRUE(written["nodes"][1]["feed"].is_null());
   EXPECT_EQ(written["metrics"], json({{"1", {{"rows", 12}, {"loss", 0.5}}}}));
+  EXPECT_EQ(written["metrics_before"], json({{"1", {{"rows", 7}}}}));
   EXPECT_EQ(written["rates"], json({{"1", {{"rows", 2.5}}}}));
   EXPECT_EQ(written["progress"]["epoch"], 3);
   EXPECT_TRUE(written["progress"]["epochs"].is_null());

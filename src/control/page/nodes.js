@@ -37,7 +37,7 @@
   }
 
   const NODE = {id: "name", title: "Node", value: (node) => node.node_id, text: tfos.nodeName};
-  const count = (id, title, more = {}) => ({id, title, value: metric(id), text: (n) => number(n.metrics[id]), number: true, total: true, ...more});
+  const count = (id, title, more = {}) => ({id, title, value: metric(id), text: (n) => number(n.metrics[id]), number: true, total: true, summed: true, ...more});
   const VIEWS = {
     training: [
       NODE,
@@ -112,7 +112,7 @@
       new ResizeObserver(() => this.draw()).observe(this.scroller);
     }
 
-    /** nodes: of /v1/status, each with its `metrics`, `rate`, `waits` and `cpu`. unit: what an item
+    /** nodes: of /v1/status, each with its `metrics`, `before`, `rate`, `waits` and `cpu`. unit: what an item
      *  of the feed is. */
     show(nodes, unit) {
       this.nodes = nodes;
@@ -235,7 +235,8 @@
       }
       const cells = columns.map((column, place) => {
         if (place === 0) return element("td", {}, "All");
-        const values = column.total ? this.rows.map(column.value).filter(known) : [];
+        const before = (node) => (column.summed ? node.before[column.id] : undefined);
+        const values = column.total ? this.rows.flatMap((node) => [column.value(node), before(node)]).filter(known) : [];
         const sum = values.reduce((all, value) => all + value, 0);
         const text = typeof column.total === "function" ? column.total(sum) : number(Math.round(sum));
         return element("td", {class: this.classOf(column)}, values.length ? text : "");

@@ -128,7 +128,8 @@
     const sum = (name, nodes) => total(nodes.map((node) => node.metrics[name]).filter(known));
     const rates = (name) => running.map((node) => node[name]).filter(known);
     const mean = (values) => (values.length ? total(values) / values.length : undefined);
-    const rows = sum("rows", status.nodes.filter((node) => node.feed));
+    const before = status.nodes.map((node) => node.before.rows).filter(known);
+    const rows = total([sum("rows", status.nodes.filter((node) => node.feed)), ...before].filter(known));
     const counts = {};
     for (const node of status.nodes) counts[node.state] = (counts[node.state] || 0) + 1;
     const made = [["Nodes", number(status.nodes.length), Object.entries(counts).map(([state, count]) => `${number(count)} ${state}`).join(", ")]];
@@ -142,7 +143,9 @@
     const telling = [running, done, status.nodes].find((some) => some.length > 0);
     const steps = telling.map((node) => node.metrics.step).filter(known);
     if (steps.length) {
-      const [least, most] = [Math.min(...steps), Math.max(...steps)];
+      // A node that came in place of a lost one does not count until it has caught up.
+      const least = status.progress?.step ?? Math.min(...steps);
+      const most = Math.max(least, ...steps);
       const rate = status.progress?.steps_per_second;
       made.push(["Step", least === most ? number(most) : `${number(least)} to ${number(most)}`, known(rate) ? `${number(rate)}/s` : ""]);
     }
@@ -215,6 +218,7 @@
     latest = {status, past};
     for (const node of status.nodes) {
       node.metrics = status.metrics[String(node.node_id)] || {};
+      node.before = status.metrics_before?.[String(node.node_id)] || {};
       node.brief = tfos.withoutMessage(node.detail, status.failure);
     }
     addRates(status);

@@ -41,14 +41,16 @@ class Course:
 
     @classmethod
     def of(cls, plan: Training, nodes: Iterable[Mapping[str, Any]]) -> Course:
-        """nodes: those that are fed, with their ``metrics``."""
+        """nodes: those that are fed, with their ``metrics``, and ``metrics_before`` of those that
+        were lost before them."""
         begun = sum(
-            counted(node["metrics"], "items_delivered")
-            - counted(node["metrics"], "items_unread")
-            + counted(node["metrics"], "items_replayed")
+            counted(metrics, "items_delivered")
+            - counted(metrics, "items_unread")
+            + counted(metrics, "items_replayed")
             for node in nodes
         )
         return cls(plan.jobs, plan.jobs * (1 + plan.replay.epochs), max(0, int(begun)))
+            for metrics in [node["metrics"], *node.get("metrics_before", [])]
 
     def enter(self, job: int) -> None:
         """The epochs of the plan's job of this number begin, or all have ended."""

@@ -85,6 +85,24 @@ Nodes Telling(const Nodes& training) {
   return training;
 }
 
+/// Of those that tell, the ones that have been there from the start: a node that comes later is
+/// behind until it has passed over what the others have trained on. All, where each came later.
+Nodes WithoutLateOnes(const Nodes& telling) {
+  Nodes some;
+  std::ranges::copy_if(telling, std::back_inserter(some),
+                       [](const NodeView& node) { return !node.came_late; });
+  return some.empty() ? telling : some;
+}
+
+/// Of a counter of the feed, also of lost nodes that others came in place of.
+double SumOfAll(const Nodes& nodes, const char* name) {
+  double sum = Sum(NumbersOf(nodes, name)).value_or(0);
+  for (const NodeView& node : nodes) {
+    if (node.before != nullptr) sum += NumberOf(*node.before, name).value_or(0);
+  }
+  return sum;
+}
+
 bool StandsStill(const NodeView& node) {
   return SecondsSilent(*node.info, *node.metrics) > 0 ||
          SecondsWithoutStep(*node.info, *node.metrics) > 0;
@@ -156,7 +174,7 @@ std::string_view BadLossOf(const Metrics& metrics) {
 
 RunMeter::Share RunMeter::ShareOf(const Nodes& training, const Nodes& telling,
                                   const Activity& activity) {
-  const auto told = Least(NumbersOf(telling, KnownName("progress")));
+  const auto told = Least(NumbersOf(WithoutLateOnes(telling), KnownName("progress")));
   Share share = told.has_value() ? Share{Source::kProgram, told} : ShareFed(training, activity);
   if (share.done.has_value()) share.done = std::clamp(*share.done, 0.0, 1.0);
   return share;
@@ -164,7 +182,7 @@ RunMeter::Share RunMeter::ShareOf(const Nodes& training, const Nodes& telling,
 
 /// By what the driver knows of the rows that it feeds.
 RunMeter::Share RunMeter::ShareFed(const Nodes& training, const Activity& activity) {
-  const auto sum = [&](const char* name) { return Sum(NumbersOf(training, name)).value_or(0); };
+  const auto sum = [&](const char* name) { return SumOfAll(training, name); };
   const double unread = sum(KnownName("items_unread"));
   const double begun = sum(KnownName("items_delivered")) - unread +
                        sum(KnownName("items_replayed")) -
@@ -200,9 +218,10 @@ RunProgress RunMeter::Read(const Nodes& nodes, const History& history,
   const Nodes training = TrainingAmong(nodes);
   const Nodes telling = Telling(training);
   RunProgress progress;
-  progress.epoch = Whole(Least(NumbersOf(telling, KnownName("epoch"))));
-  progress.epochs = Whole(Least(NumbersOf(telling, KnownName("epochs"))));
-  progress.step = Whole(Least(NumbersOf(telling, KnownName("step"))));
+  const Nodes counting = WithoutLateOnes(telling);
+  progress.epoch = Whole(Least(NumbersOf(counting, KnownName("epoch"))));
+  progress.epochs = Whole(Least(NumbersOf(counting, KnownName("epochs"))));
+  progress.step = Whole(Least(NumbersOf(counting, KnownName("step"))));
   const Share share = ShareOf(training, telling, activity);
   progress.done = share.done;
   if (!progress.epoch.has_value() && activity.epochs > 0) {

@@ -3,8 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace tfos::control {
 namespace {
@@ -15,7 +20,7 @@ using std::chrono::seconds;
 /// Two nodes that train and one that serves them, with a clock that the test moves.
 class RunMeterTest : public testing::Test {
  protected:
-  RunMeterTest() : nodes_(3), metrics_(3), history_(3, milliseconds(1000)) {
+  RunMeterTest() : nodes_(3), metrics_(3), before_(3), history_(3, milliseconds(1000)) {
     for (int id = 0; id < 3; ++id) {
       NodeInfo& node = nodes_[static_cast<std::size_t>(id)];
       node.node_id = id;
@@ -31,7 +36,10 @@ class RunMeterTest : public testing::Test {
     std::vector<NodeView> views;
     for (std::size_t id = 0; id < nodes_.size(); ++id) {
       history_.Update(static_cast<int>(id), metrics_[id]);
-      views.push_back({&nodes_[id], &metrics_[id]});
+      views.push_back({.info = &nodes_[id],
+                       .metrics = &metrics_[id],
+                       .before = &before_[id],
+                       .came_late = came_late_.contains(id)});
     }
     history_.Sample(now_);
     return meter_.Measure(views, history_, activity_, now_);
@@ -39,6 +47,8 @@ class RunMeterTest : public testing::Test {
 
   std::vector<NodeInfo> nodes_;
   std::vector<Metrics> metrics_;
+  std::vector<Metrics> before_;  // of lost nodes that each came in place of
+  std::set<std::size_t> came_late_;
   Activity activity_;
 
  private:
@@ -235,6 +245,29 @@ TEST_F(RunMeterTest, WhatIsNoNumberCountsNothing) {
   metrics_[1] = {{"progress", std::string("half")},
                  {"epoch", 1e300},
                  {"loss", std::numeric_limits<double>::infinity()},
+TEST_F(RunMeterTest, NothingFallsWhenANodeComesInPlaceOfALostOne) {
+  activity_.epoch = 1;
+  activity_.epochs = 2;
+  activity_.items_planned = 200;
+  metrics_[1] = {{"items_delivered", std::int64_t{60}}, {"step", std::int64_t{30}}};
+  metrics_[2] = {{"items_delivered", std::int64_t{40}}, {"items_unread", std::int64_t{10}}};
+  EXPECT_EQ(Look().text, "epoch 1 of 2, step 30, 45 %");
+  before_[2] = std::exchange(metrics_[2], {});
+  came_late_ = {2};
+  EXPECT_EQ(Look().text, "epoch 1 of 2, step 30, 45 %, 0.0 steps/s");
+  // It passes over what the others have trained on.
+  metrics_[2] = {{"step", std::int64_t{20}},
+                 {"epoch", std::int64_t{1}},
+                 {"epochs", std::int64_t{2}},
+                 {"progress", 0.1}};
+  EXPECT_EQ(Look(seconds(0)).text, "epoch 1 of 2, step 30, 45 %, 0.0 steps/s");
+  metrics_[1]["epoch"] = metrics_[1]["epochs"] = std::int64_t{2};
+  metrics_[1]["progress"] = 0.5;
+  EXPECT_EQ(Look(seconds(0)).text, "epoch 2 of 2, step 30, 50 %, 0.0 steps/s");
+  nodes_[1].state = NodeState::kDone;
+  EXPECT_EQ(Look(seconds(0)).step, 20) << "there is no other";
+}
+
                  {"step", -1e300}};
   metrics_[2] = {{"progress", 1e9}};
   EXPECT_EQ(Look().text, "100 %");

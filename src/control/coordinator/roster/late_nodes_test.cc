@@ -145,6 +145,34 @@ TEST_F(LateNodesTest, WhatADeadProcessReportedIsNotItsSuccessors) {
   EXPECT_TRUE(roster_.Snapshot(now_).metrics["2"].empty());
 }
 
+TEST_F(LateNodesTest, WhatADeadProcessCountedOfItsFeedStaysDone) {
+  const auto counts = [](std::int64_t rows) -> Metrics {
+    return {{"rows", rows}, {"items_unread", std::int64_t{3}}, {"step", rows}, {"loss", 0.5}};
+  };
+  StateReport fed = Running();
+  fed.feed.emplace();
+  roster_.SetState(2, fed, now_);
+  for (const std::int64_t rows : {40, 25}) {
+    roster_.RecordHeartbeat(2, {.metrics = counts(rows)}, now_);
+    roster_.Fail(2, Killed(), now_);
+    ASSERT_TRUE(Come(2).ok());
+    roster_.SetState(2, fed, now_);
+  }
+  const Metrics before = {{"rows", std::int64_t{65}}, {"items_unread", std::int64_t{6}}};
+  EXPECT_EQ(roster_.Snapshot(now_).metrics_before["2"], before);
+  EXPECT_EQ(*roster_.Views()[2].before, before);
+  EXPECT_TRUE(roster_.Views()[2].came_late);
+  EXPECT_FALSE(roster_.Views()[1].came_late);
+  EXPECT_EQ(roster_.Snapshot(now_).metrics_before.size(), 1u) << "of the others there is nothing";
+}
+
+TEST_F(LateNodesTest, WithoutAFeedRowsAreTheProgramsOwn) {
+  roster_.RecordHeartbeat(2, {.metrics = {{"rows", std::int64_t{40}}}}, now_);
+  roster_.Fail(2, Killed(), now_);
+  ASSERT_TRUE(Come(2).ok());
+  EXPECT_TRUE(roster_.Snapshot(now_).metrics_before.empty());
+}
+
 TEST_F(LateNodesTest, AnErrorBeforeItTrainsIsItsOwn) {
   roster_.Fail(2, Killed(), now_);
   ASSERT_TRUE(Come(2).ok());

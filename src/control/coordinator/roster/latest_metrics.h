@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "control/messages/parts/metric_names.h"
 #include "control/messages/parts/metrics.h"
@@ -54,8 +55,11 @@ class LatestMetrics {
     known = *std::move(value);
   }
 
-  /// Forgets all when a node comes again: what its last process said is not true of this one.
-  void Clear() {
+  /// Forgets all when a node comes again: what its last process said is not true of this one. What
+  /// that one had counted of its feed stays done. `was_fed`: without a feed, `rows` is a name of
+  /// the program's.
+  void BeginAnew(bool was_fed) {
+    if (was_fed) AddTo(before_);
     changed_ = changed_ || !values_.empty();
     values_.clear();
     left_out_ = 0;
@@ -64,9 +68,29 @@ class LatestMetrics {
   /// True when any has changed since the last time this was called.
   bool TakeChanged() { return std::exchange(changed_, false); }
   const Metrics& values() const { return values_; }
+  /// What all processes had counted in whose place this one came.
+  const Metrics& before() const { return before_; }
 
  private:
+  /// Not of steps: a node that comes again goes on with those of the others.
+  static bool IsSummed(std::string_view name) {
+    return name == KnownName("items_unread") ||
+           (name != KnownName("step") && KindOfMetric(name) == MetricKind::kCounter);
+  }
+
+  void AddTo(Metrics& sums) const {
+    for (const auto& [name, value] : values_) {
+      const auto* const count = std::get_if<std::int64_t>(&value);
+      if (count == nullptr || !IsSummed(name)) continue;
+      auto& sum = std::get<std::int64_t>(sums.try_emplace(name, std::int64_t{0}).first->second);
+      std::int64_t added = 0;
+      // A program may report any number by these names.
+      if (!__builtin_add_overflow(sum, *count, &added)) sum = added;
+    }
+  }
+
   Metrics values_;
+  Metrics before_;
   std::int64_t left_out_ = 0;
   bool changed_ = false;
 };

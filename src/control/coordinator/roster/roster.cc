@@ -68,8 +68,8 @@ Result<Effects> Roster::Register(const control::Register& message, TimePoint now
   node->info.leaving.clear();
   node->info.pid = 0;
   node->info.tensorboard.reset();
+  node->metrics.BeginAnew(node->info.feed.has_value());
   node->info.feed.reset();
-  node->metrics.Clear();
   node->steps = StepWatch();
   node->stacks_asked_at.reset();
   node->told_to_stop = node->feed_terminated = false;

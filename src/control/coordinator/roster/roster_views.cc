@@ -24,9 +24,11 @@ ClusterStatus Roster::Snapshot(TimePoint now) const {
   status.name = options_.name;
   status.nodes = Nodes(now);
   for (NodeInfo& info : status.nodes) {
-    const Metrics& metrics = nodes_[static_cast<std::size_t>(info.node_id)].metrics.values();
-    info.detail = DoingWithSilence(info, metrics);
-    status.metrics[std::to_string(info.node_id)] = metrics;
+    const LatestMetrics& metrics = nodes_[static_cast<std::size_t>(info.node_id)].metrics;
+    info.detail = DoingWithSilence(info, metrics.values());
+    const std::string id = std::to_string(info.node_id);
+    status.metrics[id] = metrics.values();
+    if (!metrics.before().empty()) status.metrics_before[id] = metrics.before();
   }
   status.failure = failure_;
   return status;
@@ -35,7 +37,12 @@ ClusterStatus Roster::Snapshot(TimePoint now) const {
 std::vector<NodeView> Roster::Views() const {
   std::vector<NodeView> views;
   views.reserve(nodes_.size());
-  for (const Node& node : nodes_) views.push_back({&node.info, &node.metrics.values()});
+  for (const Node& node : nodes_) {
+    views.push_back({.info = &node.info,
+                     .metrics = &node.metrics.values(),
+                     .before = &node.metrics.before(),
+                     .came_late = node.came_late});
+  }
   return views;
 }
 

@@ -36,6 +36,9 @@ bool IsForgottenBy(const Metrics& heartbeat, const KnownMetric& metric);
 /// The finite number of this name; nothing where there is none.
 std::optional<double> NumberOf(const Metrics& metrics, const char* name);
 
+/// What counters have grown by in a second lately: by node id, as text, and by name.
+using NodeRates = std::map<std::string, std::map<std::string, double>>;
+
 struct NodeMetrics {
   int node_id = 0;
   Metrics metrics;

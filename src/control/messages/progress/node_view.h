@@ -12,6 +12,10 @@ namespace tfos::control {
 struct NodeView {
   const NodeInfo* info;
   const Metrics* metrics;
+  /// What the nodes had counted in whose place it came; nullptr: nothing.
+  const Metrics* before = nullptr;
+  /// The cluster had formed before: the others may be ahead of it.
+  bool came_late = false;
 };
 
 }  // namespace tfos::control

@@ -103,6 +103,27 @@ def test_a_node_says_that_it_waits_for_the_first_of_its_rows():
         assert complaints(driver) == []
 
 
+def test_no_total_falls_when_a_node_comes_in_place_of_a_lost_one():
+    with SimulatedCluster(3, min_nodes=1) as cluster, browser() as driver:
+        for node_id in range(3):
+            cluster.run(node_id)
+            cluster.report(node_id, **metrics(10))
+        driver.get(cluster.link)
+        wait_for(lambda: tiles(driver).get("Rows read") == "3,840", "the rows of three nodes")
+        cluster.lose(2)
+        wait_for(lambda: "lost" in row(driver, "worker:1")["State"], "the loss")
+        cluster.come_again(2)
+        wait_for(lambda: "registered" in row(driver, "worker:1")["State"], "the other one")
+        assert tiles(driver)["Rows read"] == "3,840"
+        cluster.run(2)
+        cluster.report(2, **metrics(1))
+        wait_for(lambda: tiles(driver)["Rows read"] == "3,968", "the other one's first rows")
+        assert text_of(driver, "#table tfoot td:nth-child(6)") == "3,968"
+        assert tiles(driver)["Step"].split()[0] == "10"
+        assert "step 10," in text_of(driver, "#training-text")
+        assert complaints(driver) == []
+
+
 def whole(text):
     return round(float(text.replace(",", "")))
 

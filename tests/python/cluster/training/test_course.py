@@ -15,7 +15,12 @@ from tfos.settings import Settings
 
 
 def test_how_much_will_be_fed_is_known_after_the_first_job():
-    fed = [{"metrics": {"items_delivered": 70, "items_unread": 20, "items_replayed": 5}}]
+    fed = [
+        {
+            "metrics": {"items_delivered": 30, "items_unread": 20, "items_replayed": 5},
+            "metrics_before": [{"items_delivered": 40}],  # of one that was lost
+        }
+    ]
     course = Course.of(Training(4, Replay(), 0), fed)
     course.enter(0)
     course.begin_job()

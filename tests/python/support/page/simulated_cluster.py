@@ -93,7 +93,9 @@ class SimulatedCluster:
     """Owner and lifetime: a ``with`` block, which ends the coordinator. Threads: one.
 
     nodes: how many. heartbeat_ms: between two looks of the coordinator at its numbers.
-    max_lost_nodes: how many may be lost without ending the cluster. log_level: of the coordinator,
+    max_lost_nodes: how many may be lost without ending the cluster. min_nodes: the nodes train
+    together as long as so many of them are there, and others may come in place of lost ones;
+    0: they do not. log_level: of the coordinator,
     which logs to this process's standard error. name: of the application.
     """
 
@@ -102,6 +104,7 @@ class SimulatedCluster:
         nodes: int,
         heartbeat_ms: int = 100,
         max_lost_nodes: int = 0,
+        min_nodes: int = 0,
         log_level: str = "ERROR",
         name: str = "simulated",
     ):
@@ -125,6 +128,9 @@ class SimulatedCluster:
                 "heartbeat_interval_ms": heartbeat_ms,
                 "heartbeat_timeout_ms": 600_000,
                 "max_lost_nodes": max_lost_nodes,
+                "min_nodes": min_nodes,
+                "min_nodes_timeout_ms": 600_000,
+                "late_nodes": min_nodes > 0,
                 "log_level": log_level,
             },
             on_failure=lambda: None,
@@ -132,36 +138,41 @@ class SimulatedCluster:
         # Each agent is an open socket of this process.
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-        address = (self.coordinator.address, self.coordinator.port)
-        self.base_url = f"http://{host_and_port(*address)}"
-        join = keys.key_for(self.token, "join")
+        self._address = (self.coordinator.address, self.coordinator.port)
+        self.base_url = f"http://{host_and_port(*self._address)}"
         self.agents: list[_Agent] = []
         try:
-            self._form(address, join, nodes)
+            self._form(nodes)
         except BaseException:
             # Else a thousand sockets stay open, and Python can't wait for one behind them.
             self.__exit__()
             raise
 
-    def _form(self, address: tuple[str, int], join: str, nodes: int) -> None:
+    def _form(self, nodes: int) -> None:
         for node_id in range(nodes):
-            self.agents.append(_Agent(address, join, node_id))
-        for node_id, agent in enumerate(self.agents):
-            agent.say(
-                "register",
-                protocol=1,
-                node_id=node_id,
-                host=f"host-{node_id // 4:03}.cluster.example",
-                address=f"10.0.{node_id // 250}.{node_id % 250 + 1}",
-                port=2222,
-                tensor_port=2223,
-                agent_pid=1000 + node_id,
-                executor_id=str(node_id),
-                gpus=[],
-            )
+            self.agents.append(self._agent(node_id))
+        for node_id in range(nodes):
+            self._register(node_id)
         # Each node is told of all others.
         bound = BOUND_SECONDS * max(1, nodes / 200)
         assert self.coordinator.wait(lambda: self.coordinator.formed, bound)
+
+    def _agent(self, node_id: int) -> _Agent:
+        return _Agent(self._address, keys.key_for(self.token, "join"), node_id)
+
+    def _register(self, node_id: int) -> None:
+        self.agents[node_id].say(
+            "register",
+            protocol=1,
+            node_id=node_id,
+            host=f"host-{node_id // 4:03}.cluster.example",
+            address=f"10.0.{node_id // 250}.{node_id % 250 + 1}",
+            port=2222,
+            tensor_port=2223,
+            agent_pid=1000 + node_id,
+            executor_id=str(node_id),
+            gpus=[],
+        )
 
     @property
     def read_key(self) -> str:
@@ -209,6 +220,11 @@ class SimulatedCluster:
     def lose(self, node_id: int) -> None:
         """The node's agent vanishes."""
         self.agents[node_id].close()
+
+    def come_again(self, node_id: int) -> None:
+        """Another node comes in place of one that is lost."""
+        self.agents[node_id] = self._agent(node_id)
+        self._register(node_id)
 
     def __enter__(self) -> SimulatedCluster:
         return self
