@@ -117,6 +117,7 @@ class Coordinator:
         )
         self._nodes: dict[int, dict[str, Any]] = {}
         self._metrics: dict[int, dict[str, Any]] = {}
+        self._rates: dict[str, dict[str, float]] = {}
         #: The last of each process that a node had before, in whose place another came.
         self._metrics_before: dict[int, list[dict[str, Any]]] = {}
         self._terminated: set[int] = set()
@@ -167,13 +168,14 @@ class Coordinator:
             return self._failure
 
     def nodes(self) -> list[dict[str, Any]]:
-        """A copy of what is known of every node, with its latest ``metrics``, and in
+        """A copy of what is known of every node, with its latest ``metrics``, its ``rates``, and in
         ``metrics_before`` the last ones of each that was lost and that it came in place of."""
         with self._changed:
             return [
                 {
                     **node,
                     "metrics": dict(self._metrics.get(node_id, {})),
+                    "rates": dict(self._rates.get(str(node_id), {})),
                     "metrics_before": list(self._metrics_before.get(node_id, [])),
                 }
                 for node_id, node in sorted(self._nodes.items())
@@ -441,6 +443,7 @@ class Coordinator:
             case "metrics":
                 self._metrics.update({n["node_id"]: n["metrics"] for n in event["nodes"]})
                 self._progress = event.get("progress") or {}
+                self._rates = event.get("rates") or {}
             case "feed_terminated":
                 self._terminated.add(event["node_id"])
             case "epoch_drained":

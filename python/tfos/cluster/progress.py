@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 _MOST_NODES = 8
 #: Of a node's time.
 _MOSTLY = 0.5
+#: A second: less would be 0.0 MB.
+_SMALL_BYTES = 0.05e6
 #: The width of a terminal that does not say.
 _COLUMNS = 80
 #: What a terminal does with the rest of a line: it forgets it.
@@ -43,28 +45,6 @@ class Told(NamedTuple):
 
     def line(self) -> str:
         return stamped(self.seconds, " | ".join([self.doing, *self.sums, *self.nodes]))
-
-
-class Growth(NamedTuple):
-    """What the feed's counters of a node grow by in a second, as its metrics came."""
-
-    since: float  #: when those came
-    metrics: dict[str, Any]
-    rows: float = 0.0
-    feed_bytes: float = 0.0
-
-    def at(self, now: float, node: dict[str, Any]) -> Growth:
-        """The same until metrics come that are new: those of a heartbeat may be seen twice."""
-        metrics = node["metrics"]
-        if metrics == self.metrics or now <= self.since:
-            over = node["state"] in FINAL_STATES
-            return self._replace(rows=0.0, feed_bytes=0.0) if over else self
-        # Less than before: another node has come in place of a lost one, and counts anew.
-        rows, feed_bytes = (
-            max(0.0, counted(metrics, name) - counted(self.metrics, name)) / (now - self.since)
-            for name in ("rows", "feed_bytes")
-        )
-        return Growth(now, metrics, rows, feed_bytes)
 
 
 class View(Protocol):
@@ -112,7 +92,6 @@ class Progress:
         self._open = False  # A line stands on the terminal, and the cursor at its end.
         self._lost = False  # Nothing can be written any more.
         self._started = clock()
-        self._growth: dict[str, Growth] = {}  # of each node
         self._lock = threading.Lock()  # of the fields above, and a line is written whole
 
     def show(
@@ -276,17 +255,12 @@ class Progress:
     ) -> Told:
         nodes = [node | {"metrics": _without_program_rows(node)} for node in nodes]
         running = [node for node in nodes if node["state"] not in FINAL_STATES]
-        new = Growth(self._started, {})
-        self._growth = {
-            job_and_task(node): self._growth.get(job_and_task(node), new).at(now, node)
-            for node in nodes
-        }
-        grown = list(self._growth.values())
         sums = [text] if text else []
         if rows := _sum(nodes, "rows") + _rows_before(nodes):
-            rate = sum(growth.feed_bytes for growth in grown) / 1e6
-            shown = with_rates and any(growth.rows for growth in grown)
-            sums.append(f"{rows:,.0f} rows read" + (f", {rate:,.1f} MB/s" if shown else ""))
+            # Spark may send rows long before the programs read them.
+            sent = sum(_rate(node, "feed_bytes") or 0.0 for node in running) if with_rates else 0
+            shown = f", {sent / 1e6:,.1f} MB/s from Spark" if sent >= _SMALL_BYTES else ""
+            sums.append(f"{rows:,.0f} rows read{shown}")
             # What ended nodes held is gone.
             if running:
                 sums.append(f"queue {_sum(running, 'feed_queued_bytes') / 1e6:,.1f} MB")
@@ -299,8 +273,8 @@ class Progress:
         for node in nodes:
             told.append(describe(node))
             if several and node["metrics"].get("rows"):
-                rate = self._growth[job_and_task(node)].rows
-                words = [f"{rate:,.0f} rows/s"] if with_rates else []
+                rate = _rate(node, "rows") if with_rates else None
+                words = [] if rate is None else [f"{rate:,.0f} rows/s"]
                 if node["state"] not in FINAL_STATES:
                     queued = counted(node["metrics"], "feed_queued_bytes")
                     words.append(f"queue {queued / 1e6:,.1f} MB")
@@ -369,6 +343,13 @@ def _rows_before(nodes: list[dict[str, Any]]) -> float:
     return sum(
         counted(metrics, "rows") for node in nodes for metrics in node.get("metrics_before", [])
     )
+
+
+def _rate(node: dict[str, Any], name: str) -> float | None:
+    """What a counter grows by in a second. It is measured with the rates of the PROGRESS: of others
+    the line would contradict itself."""
+    rates: dict[str, float] = node.get("rates", {}) if node.get("feed") else {}
+    return rates.get(name)
 
 
 def _sum(nodes: list[dict[str, Any]], name: str) -> float:

@@ -226,14 +226,18 @@ class Coordinator final : public ControlService {
   // Taken when the driver takes them: one that stands still finds the latest values, once. The
   // progress was measured before, so it may be news without a change of metrics, too.
   void TellChangedMetrics() {
-    driver_.SendLatest(
-        MetricsChanged::kType, [this, news = node_news_]() -> std::optional<std::string> {
-          std::vector<NodeMetrics> metrics = roster_->TakeChangedMetrics();
-          if (metrics.empty() && told_progress_ == record_->progress()) return std::nullopt;
-          // The driver forgets what nodes do when it hears of one after this.
-          if (news == node_news_) told_progress_ = record_->progress();
-          return SerializeMessage(MetricsChanged{std::move(metrics), record_->progress()}) + "\n";
-        });
+    driver_.SendLatest(MetricsChanged::kType,
+                       [this, news = node_news_]() -> std::optional<std::string> {
+                         std::vector<NodeMetrics> metrics = roster_->TakeChangedMetrics();
+                         if (metrics.empty() && told_progress_ == record_->progress())
+                           return std::nullopt;
+                         // The driver forgets what nodes do when it hears of one after this.
+                         if (news == node_news_) told_progress_ = record_->progress();
+                         return SerializeMessage(MetricsChanged{.nodes = std::move(metrics),
+                                                                .progress = record_->progress(),
+                                                                .rates = record_->RatesOfFeed()}) +
+                                "\n";
+                       });
   }
 
   // A failure of the coordinator's own, which ends the cluster.

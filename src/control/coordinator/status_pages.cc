@@ -102,7 +102,7 @@ HttpAnswer StatusPages::Page(std::string_view target, std::string_view query) co
 
 ClusterStatus StatusPages::StatusOfNow(const RunRecord& record) const {
   ClusterStatus status = roster_->Snapshot(clock_.Now());
-  record.AddRates(status);
+  status.rates = record.Rates();
   status.progress = record.ProgressOf(roster_->Views());
   status.stopped_by = record.stopped_by();
   return status;

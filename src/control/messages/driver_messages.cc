@@ -98,6 +98,7 @@ void Describe(F& f, M& m) {
   f.Required("nodes", m.nodes);
   f.Optional("progress", m.progress);
 }
+  f.Optional("rates", m.rates);
 
 template <typename F, DescribedAs<NodeFeedTerminated> M>
 void Describe(F& f, M& m) {

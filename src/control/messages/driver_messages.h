@@ -163,6 +163,7 @@ struct MetricsChanged {
   std::vector<NodeMetrics> nodes;
   RunProgress progress;
 };
+  NodeRates rates = {};  ///< Of `rows` and `feed_bytes`, as those of `progress`.
 
 struct NodeFeedTerminated {
   static constexpr std::string_view kType = "feed_terminated";

@@ -40,7 +40,7 @@ std::vector<std::string> Examples<CoordinatorEvent>() {
       R"({"type":"metrics","nodes":[{"node_id":0,"metrics":{"rows":1,"loss":0.5,"x":"y"}}],
           "progress":{"epoch":2,"epochs":5,"step":7,"done":0.5,"left_seconds":1.5,"loss":0.5,
           "bad_loss":"nan on worker:1","steps_per_second":1.5,"rows_per_second":2.5,"waits":"nodes","nodes":"n","silent":"s",
-          "stuck":"s","text":"t"}})",
+          "stuck":"s","text":"t"},"rates":{"0":{"feed_bytes":1000.5,"rows":2.5}}})",
       R"({"type":"feed_terminated","node_id":1})",
       R"({"type":"epoch_drained","number":7})",
       R"({"type":"epoch_begins","number":7})",

@@ -28,6 +28,7 @@ constexpr std::array kRatesOfNodes = {KnownName("step"),
                                       KnownName("feed_node_wait_seconds"),
                                       KnownName("feed_feeder_wait_seconds"),
                                       KnownName("cpu_seconds")};
+constexpr std::array kRatesOfFeed = {KnownName("rows"), KnownName("feed_bytes")};
 /// Queues are few; a driver that makes up names must not fill the memory.
 constexpr std::size_t kMostQueues = 64;
 
@@ -247,13 +248,19 @@ std::string RunRecord::PhasesJson(const std::vector<int>& picked) const {
   return phases_.Json(all);
 }
 
-void RunRecord::AddRates(ClusterStatus& status) const {
-  for (const NodeInfo& node : status.nodes) {
-    for (const char* const name : kRatesOfNodes) {
-      const std::optional<double> rate = history_.Rate(name, node.node_id);
-      if (rate.has_value()) status.rates[std::to_string(node.node_id)][name] = *rate;
+NodeRates RunRecord::Rates() const { return RatesOf(kRatesOfNodes); }
+
+NodeRates RunRecord::RatesOfFeed() const { return RatesOf(kRatesOfFeed); }
+
+NodeRates RunRecord::RatesOf(std::span<const char* const> names) const {
+  NodeRates rates;
+  for (int node = 0; node < static_cast<int>(nodes()); ++node) {
+    for (const char* const name : names) {
+      const std::optional<double> rate = history_.Rate(name, node);
+      if (rate.has_value()) rates[std::to_string(node)][name] = *rate;
     }
   }
+  return rates;
 }
 
 std::string RunRecord::ActivityJson() const {

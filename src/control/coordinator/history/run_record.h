@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,11 +73,14 @@ class RunRecord {
     return std::clamp(kForANode * static_cast<std::int64_t>(nodes()), kLeast, kMost);
   }
   const std::string& stopped_by() const { return stopped_by_; }
-  /// Adds the rates of each of its nodes.
-  void AddRates(ClusterStatus& status) const;
+  /// Of the last sample.
+  NodeRates Rates() const;
+  /// Those that the driver shows.
+  NodeRates RatesOfFeed() const;
 
  private:
   std::chrono::milliseconds Since(Clock::TimePoint now) const;
+  NodeRates RatesOf(std::span<const char* const> names) const;
   std::string ActivityJson() const;
   std::string DivergedJson() const;
   /// Says once of each node when its loss isn't a finite number any more.

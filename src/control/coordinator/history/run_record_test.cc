@@ -297,12 +297,12 @@ TEST(RunRecordTest, ProgressIsThatOfTheLatestCountsAndOfTheRatesOfTheLastSample)
   EXPECT_EQ(now.step, 37);
   EXPECT_EQ(now.rows_per_second, 1280);
   EXPECT_EQ(record.progress().step, 30);
-  ClusterStatus status;
-  status.nodes = {node};
-  record.AddRates(status);
-  EXPECT_EQ(status.rates["0"]["rows"], now.rows_per_second);
-  EXPECT_EQ(status.rates["0"]["step"], now.steps_per_second);
-  EXPECT_EQ(status.rates["0"]["feed_node_wait_seconds"], 2.5);
+  NodeRates rates = record.Rates();
+  EXPECT_EQ(rates["0"]["rows"], now.rows_per_second);
+  EXPECT_EQ(rates["0"]["step"], now.steps_per_second);
+  EXPECT_EQ(rates["0"]["feed_node_wait_seconds"], 2.5);
+  const std::map<std::string, double> of_feed = {{"rows", *now.rows_per_second}};
+  EXPECT_EQ(record.RatesOfFeed()["0"], of_feed) << "as the line has them";
 }
 
 TEST(RunRecordTest, ACopyEndsWithTheLatestValuesAndLeavesTheRecordAsItIs) {
