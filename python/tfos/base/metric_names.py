@@ -7,6 +7,7 @@ OF_TFOS = frozenset(
         "epoch",
         "epochs",
         "progress",
+        "stopped_early",
         "checkpoints",
         "checkpoint_failures",
         "share_in_collectives",

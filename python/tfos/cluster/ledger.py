@@ -31,7 +31,11 @@ class Ledger:
             which the cluster goes on. At the end of an epoch, rows are ``rows_passed_on`` to other
             nodes and ``rows_taken_over`` from them. ``left`` rows were not read; it is there where
             items are rows.
+        epochs_before: epochs that an earlier cluster has trained, which were not fed again.
+        rows_before: rows of the next one that it has trained on, likewise.
         asked_for_more: nodes whose programs asked for an epoch that was not fed.
+        stopped_early: nodes on which a callback such as ``EarlyStopping`` has ended ``fit`` before
+            its last epoch.
         lost: nodes that were lost; their counts are the last ones that they reported.
         came_again: those of them in whose place another came. Counts are those of both together.
 
@@ -43,8 +47,11 @@ class Ledger:
     rows: bool = False
     moved: int = 0
     cut_short: bool = False
+    epochs_before: int = 0
+    rows_before: int = 0
     nodes: dict[str, dict[str, int]] = field(default_factory=dict)
     asked_for_more: set[str] = field(default_factory=set)
+    stopped_early: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
     came_again: set[str] = field(default_factory=set)
 
@@ -71,6 +78,8 @@ class Ledger:
                 self.came_again.add(name)
             if node["metrics"].get("asked_for_more"):
                 self.asked_for_more.add(name)
+            if node["metrics"].get("stopped_early"):
+                self.stopped_early.add(name)
             if not any("items_delivered" in metrics for metrics in lives):
                 continue
             count = {
@@ -109,10 +118,11 @@ class Ledger:
     def ended_early(self) -> list[str]:
         """Nodes whose programs ended by themselves before they had read all that was fed to them.
 
-        Not those of a job that was cut short: there all programs wanted no more."""
+        Not those of a job that was cut short: there all programs wanted no more. Nor those whose
+        training a callback has ended."""
         if self.cut_short:
             return []
-        names = self.nodes.keys() - self.lost
+        names = self.nodes.keys() - self.lost - self.stopped_early
         return sorted(name for name in names if self._left(name) > 0)
 
     def _left(self, name: str) -> int:
@@ -153,16 +163,15 @@ class Ledger:
             lines[0] += f", moved from lost nodes: {self.moved:,}"
         if self.batches:
             lines[0] += " (a pickled batch holds several rows, as Spark had packed them)"
+        if self.epochs_before or self.rows_before:
+            lines.append(f"ledger | trained by an earlier cluster: {self._before()}")
         for name, count in sorted(self.nodes.items()):
             words = [f"{self._some(count['delivered'])} delivered"]
             if count["replayed"]:
                 words.append(f"{self._some(count['replayed'])} replayed")
             words.append(f"{count['rows_read']:,} rows read by the program")
             if count["rows_read_elsewhere"]:
-                words.append(
-                    f"{count['rows_read_elsewhere']:,} by that of a lost node or of an earlier "
-                    "cluster"
-                )
+                words.append(f"{count['rows_read_elsewhere']:,} {self._who_read_others()}")
             if count["rows_passed_on"]:
                 words.append(f"{count['rows_passed_on']:,} passed on to other nodes")
             if count["rows_taken_over"]:
@@ -179,7 +188,36 @@ class Ledger:
             lines.append(f"ledger | {name}: " + ", ".join(words))
         for name in sorted(self.lost - self.nodes.keys()):
             lines.append(f"ledger | {name}: lost before its first word")
+        if self.stopped_early and is_last:
+            lines.append(f"ledger | {self._why_stopped()}")
         return lines
+
+    def _before(self) -> str:
+        """What an earlier cluster has trained on, which the counts leave out."""
+        epochs = f"{self.epochs_before:,} epoch{'' if self.epochs_before == 1 else 's'}"
+        if not self.rows_before:
+            return epochs
+        of_next = f"{self.rows_before:,} rows of the {'next' if self.epochs_before else 'first'}"
+        return f"{epochs} and {of_next}" if self.epochs_before else of_next
+
+    def _who_read_others(self) -> str:
+        """Whose program has read what a node left out, of what it got."""
+        if not self.rows_before:
+            return "by that of a lost node"
+        return f"by that of {'a lost node or of ' if self.lost else ''}an earlier cluster"
+
+    def _why_stopped(self) -> str:
+        of = ", ".join(sorted(self.stopped_early))
+        callback = f"on {of}, a callback such as EarlyStopping"
+        if self.epochs_before and not any(count["rows_read"] for count in self.nodes.values()):
+            return (
+                f"{callback} had ended the training in an earlier cluster, so nothing was trained. "
+                "With more patience, it would go on"
+            )
+        return (
+            f"{callback} has ended fit before its last epoch, so rows of later epochs are not "
+            "trained on"
+        )
 
 
 #: The counts of a node and the metrics that they come as.

@@ -27,7 +27,7 @@ from tfos.keras.joining import (
     joining,
     state_of,
 )
-from tfos.keras.skipping import note_error, skip_no_more, skip_steps
+from tfos.keras.skipping import OF_OTHERS, note_error, skip_no_more, skip_steps
 from tfos.keras.variables import accumulated_in, steps_of
 
 
@@ -111,7 +111,7 @@ class _Begin(Callback):
         )
         if shared != epoch:
             model._initial_epoch = shared
-        skips = steps > 0 and skip_steps(model, steps)
+        skips = steps > 0 and skip_steps(model, steps, doing=OF_OTHERS)
         begin_with(rest, self._callbacks, steps if skips else 0)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:

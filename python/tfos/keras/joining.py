@@ -121,7 +121,7 @@ def begin_with(rest: bytes, callbacks: Sequence[Any], skipped: int) -> None:
         return
     given = callback_state.decoded(rest)
     callback_state.adopt(callbacks, given["callbacks"])
-    reporting.begin_after(given["steps"] - skipped)
+    reporting.begin_after(given["steps"] - skipped, skipped)
     if given["epochs"] is not None:
         collective.group().feed.begin_at(given["epochs"])
 

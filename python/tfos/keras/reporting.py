@@ -13,12 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tfos.keras.callback import Callback, add_to_fit
-from tfos.keras.skipping import is_skipping
+from tfos.keras.skipping import is_skipping, steps_to_skip
 
 #: Between two reports of all numbers; a heartbeat carries the latest.
 _INTERVAL_SECONDS = 0.5
 #: What the logs of a model may not be called, as the names have a meaning of their own.
-_TAKEN = frozenset({"step", "epoch", "epochs", "progress"})
+_TAKEN = frozenset({"step", "epoch", "epochs", "progress", "stopped_early"})
 _MOST_LOGS = 16
 _FIRST_STEP = "first step (tracing)"
 _EVALUATING = "evaluating"
@@ -53,44 +53,67 @@ def prepare(
 
 class Count:
     """Steps of all models of a process. Threads: any; what is told is told one after the other, so
-    that it only grows."""
+    that it only grows. Steps that are passed over were made before, so they are told at once."""
 
     def __init__(self) -> None:
         self._steps = 0
+        self._made_before = 0  # with those that are yet to be passed over
         self._told = 0
         self._told_epochs = False
+        self._told_stopped = False
         self._lock = threading.Lock()
 
     @property
     def steps(self) -> int:
         return self._steps
 
-    def add(self, steps: int) -> None:
+    def begin_after(self, steps: int, to_skip: int) -> None:
         with self._lock:
             self._steps += steps
+            self._made_before = self._steps + to_skip
+
+    def add(self, steps: int, trained: bool = True) -> None:
+        """``trained``: they are not passed over, and so nothing is any more. The data may have had
+        less of that than was made before."""
+        with self._lock:
+            if trained:
+                self._steps = max(self._steps, self._made_before)
+            self._steps += steps
+
+    def _made(self) -> int:
+        return max(self._steps, self._made_before)
 
     def tell(
-        self, report: Report, numbers: dict[str, Any], epoch: int | None, epochs: int | None
+        self,
+        report: Report,
+        numbers: dict[str, Any],
+        epoch: int | None,
+        epochs: int | None,
+        stopped: bool = False,
     ) -> None:
         """Reports the steps with other numbers. What is left out keeps the value that it had, so
-        an epoch that is not known takes back that of a ``fit`` before."""
+        an epoch that is not known takes back that of a ``fit`` before. ``stopped``: a callback has
+        ended this one early."""
         with self._lock:
-            self._told = self._steps
+            self._told = self._made()
             if epoch is not None:
                 self._told_epochs = True
                 numbers = numbers | {"epoch": epoch, "epochs": epochs}
             elif self._told_epochs:
                 numbers = numbers | {"epoch": _UNKNOWN, "epochs": _UNKNOWN}
-            report({"step": self._steps} | numbers)
+            if stopped or self._told_stopped:
+                self._told_stopped = stopped
+                numbers = numbers | {"stopped_early": int(stopped)}
+            report({"step": self._told} | numbers)
 
     def tell_news(self, report: Report) -> None:
         """Reports the steps that have not been. A model that stands still tells nothing more of
         its last ones itself."""
         with self._lock:
-            if self._steps == self._told:
+            if self._made() == self._told:
                 return
-            self._told = self._steps
-            report({"step": self._steps})
+            self._told = self._made()
+            report({"step": self._told})
 
 
 _count = Count()
@@ -101,9 +124,16 @@ def steps_made() -> int:
     return _count.steps
 
 
-def begin_after(steps: int) -> None:
-    """On a node that joins: others have made so many, so it tells of the same step as they do."""
-    _count.add(steps)
+def begin_after(steps: int, to_skip: int = 0) -> None:
+    """``steps`` were made before, by others that this node joins, or before a checkpoint: it tells
+    of the same step as they do. ``to_skip``: besides, what this ``fit`` passes over first."""
+    _count.begin_after(steps, to_skip)
+
+
+def tell_stopped(report: Report, epoch: int, epochs: int) -> None:
+    """On a node whose ``fit`` ends before its first epoch: a callback had ended the training before
+    a checkpoint, after that epoch."""
+    _count.tell(report, {"progress": 1.0}, epoch, epochs, stopped=True)
 
 
 class Evaluations:
@@ -174,6 +204,8 @@ class Reporting(Callback):
         self._lock = threading.Lock()
         self._epoch = 0
         self._of_epoch = 0  # steps that it has had
+        self._to_skip = 0  # of these, that were made before
+        self._doing = ""
         self._steps: int | None = None  # of an epoch
         self._last = -math.inf
         self._counts_epochs = True
@@ -189,12 +221,15 @@ class Reporting(Callback):
         epochs = (self.params or {}).get("epochs") or 0
         self._counts_epochs = epochs > 1 or (epochs == 1 and self._steps is not None)
         if self._traces:
-            self._say(_FIRST_STEP)
+            self._say_doing(_FIRST_STEP)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         with self._lock:
             self._epoch, self._of_epoch, self._has_trained = epoch, 0, False
             begins, self._begins = self._begins, False
+            self._to_skip, doing = steps_to_skip(self.model) if begins else (0, "")
+        if doing:
+            self._say_doing(doing)
         # Others are told of with their first batch, which they may never get.
         if begins:
             self._tell({}, now=True)
@@ -205,14 +240,19 @@ class Reporting(Callback):
             # With steps_per_execution one call is several steps. Calls may overtake each other.
             taken = max(0, batch + 1 - self._of_epoch)
             self._of_epoch += taken
-            first, self._waits_for_first = self._waits_for_first, False
-            self._has_trained = self._has_trained or not is_skipping(self.model)
+            skips = is_skipping(self.model)
+            has_skipped = skips and self._of_epoch >= self._to_skip
+            first = self._waits_for_first and not skips
+            self._waits_for_first = self._waits_for_first and skips
+            self._has_trained = self._has_trained or not skips
             # Keras has zeros for what it has no batch of.
             known = logs if self._has_trained else {}
-        self._count.add(taken)
-        if first and self._traces:
-            self._say("")
-        self._tell(known, now=first_of_epoch)
+        self._count.add(taken, trained=not skips)
+        if first:
+            self._say_doing("")
+        elif has_skipped:
+            self._say_doing(_FIRST_STEP if self._traces else "")
+        self._tell(known, now=first_of_epoch or first)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         with self._lock:
@@ -233,18 +273,24 @@ class Reporting(Callback):
         with self._lock:
             epochs = (self.params or {}).get("epochs") or 0
             # A callback of the program may end it early, but not a feed that has ended.
-            meant = self._epoch + 1 >= epochs or getattr(self.model, "stop_training", False)
-            if self._of_epoch == 0 or not meant:
+            is_last = self._epoch + 1 >= epochs
+            stopped = not is_last and getattr(self.model, "stop_training", False)
+            if not (self._has_trained and (is_last or stopped)):
                 return
-        self._tell({}, now=True, ended=True)
+        self._tell({}, now=True, ended=True, stopped=stopped)
 
     def end(self, returned: bool) -> None:
         """``fit`` has ended, however it did."""
         self._evaluations.end()
-        if self._traces:
-            self._say("")
+        self._say_doing("")
 
-    def _tell(self, logs: Any, *, now: bool, ended: bool = False) -> None:
+    def _say_doing(self, words: str) -> None:
+        """Why there are no steps; empty: nothing keeps them up any more."""
+        if words != self._doing:
+            self._doing = words
+            self._say(words)
+
+    def _tell(self, logs: Any, *, now: bool, ended: bool = False, stopped: bool = False) -> None:
         with self._lock:
             if not now and self._clock() - self._last < _INTERVAL_SECONDS:
                 return
@@ -252,7 +298,7 @@ class Reporting(Callback):
             epochs = (self.params or {}).get("epochs") or 0
             done: float | None = None
             if epochs and self._steps:
-                within = min(1.0, self._of_epoch / self._steps)
+                within = min(1.0, max(self._of_epoch, self._to_skip) / self._steps)
                 done = min(1.0, (self._epoch + within) / epochs)
             if ended:
                 done = 1.0
@@ -260,7 +306,7 @@ class Reporting(Callback):
             told: dict[str, Any] = {"progress": _UNKNOWN if done is None else done}
             epoch = min(self._epoch + 1, epochs) if self._counts_epochs else None
             # Under the lock, so that the latest comes last.
-            self._count.tell(self._report, told | _numbers(logs), epoch, epochs)
+            self._count.tell(self._report, told | _numbers(logs), epoch, epochs, stopped)
 
 
 def _numbers(logs: Any) -> dict[str, float]:

@@ -7,11 +7,18 @@ from __future__ import annotations
 
 from typing import Any
 
+#: What a node does then, for people.
+OF_A_CHECKPOINT = "passing over steps that a checkpoint has"
+OF_OTHERS = "passing over steps that the others have made"
 
-def skip_steps(model: Any, steps: int, *, reads: bool = True) -> bool:
+
+def skip_steps(
+    model: Any, steps: int, *, reads: bool = True, doing: str = OF_A_CHECKPOINT
+) -> bool:
     """Has the first epoch of ``fit`` read past so many batches, or all that it has here: then
     :func:`skip_no_more` at its end. Callbacks hear of their steps, and count as on the other nodes.
-    Their logs mean nothing. Returns whether it can. ``reads``: the data has these batches."""
+    Their logs mean nothing. Returns whether it can. ``reads``: the data has these batches.
+    ``doing``: what it does so long, for people."""
     plain = getattr(model, "train_function", None)
     if plain is None or not hasattr(model, "steps_per_execution"):
         return False
@@ -37,6 +44,7 @@ def skip_steps(model: Any, steps: int, *, reads: bool = True) -> bool:
         return results_so_far()
 
     train_function.of_keras = plain  # type: ignore[attr-defined]
+    train_function.skips = steps, doing  # type: ignore[attr-defined]
     model.train_function = train_function
     model.get_metrics_result = results_so_far  # Keras asks at the end of the epoch, too.
     return True
@@ -62,6 +70,13 @@ def was_skipping(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def steps_to_skip(model: Any) -> tuple[int, str]:
+    """How many steps the first epoch of ``fit`` passes over, and what that is for people. (0, "")
+    where it trains on all batches."""
+    skips: tuple[int, str] = getattr(getattr(model, "train_function", None), "skips", (0, ""))
+    return skips
 
 
 def skip_no_more(model: Any) -> None:

@@ -63,6 +63,7 @@ void Describe(F& f, M& m) {
   f.Required("cut_short", m.cut_short);
   f.Optional("epoch", m.epoch, kCount);
   f.Optional("epochs", m.epochs, kCount);
+  f.Optional("epochs_before", m.epochs_before, kCount);
   f.Optional("epoch_fed", m.epoch_fed);
   f.Optional("items_before", m.items_before, kCount);
   f.Optional("items_planned", m.items_planned, kCount);
@@ -97,8 +98,8 @@ template <typename F, DescribedAs<MetricsChanged> M>
 void Describe(F& f, M& m) {
   f.Required("nodes", m.nodes);
   f.Optional("progress", m.progress);
-}
   f.Optional("rates", m.rates);
+}
 
 template <typename F, DescribedAs<NodeFeedTerminated> M>
 void Describe(F& f, M& m) {

@@ -86,7 +86,8 @@ struct Activity {
   bool cut_short = false;        ///< What some tasks have read is not known.
   std::int64_t epoch = 0;        ///< That is fed now, of `epochs`; from 1. 0: none is.
   std::int64_t epochs = 0;
-  double epoch_fed = 0;  ///< The share of it that was fed, as far as that is known.
+  std::int64_t epochs_before = 0;  ///< Of these, that an earlier cluster has trained.
+  double epoch_fed = 0;            ///< The share of it that was fed, as far as that is known.
   /// What the nodes had begun with before the first of these epochs, and what all of them hold,
   /// in items. The second is 0 as long as nobody knows it.
   std::int64_t items_before = 0;
@@ -162,8 +163,8 @@ struct MetricsChanged {
   static constexpr std::string_view kType = "metrics";
   std::vector<NodeMetrics> nodes;
   RunProgress progress;
-};
   NodeRates rates = {};  ///< Of `rows` and `feed_bytes`, as those of `progress`.
+};
 
 struct NodeFeedTerminated {
   static constexpr std::string_view kType = "feed_terminated";

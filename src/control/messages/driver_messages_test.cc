@@ -23,7 +23,7 @@ std::vector<std::string> Examples<DriverMessage>() {
       R"({"type":"stop","reason":"r","grace_ms":5000})",
       R"({"type":"fail","node":-1,"step":"launch","message":"m","traceback":"t","log_tail":[],"lost":false})",
       R"({"type":"activity","doing":"feeding","items_read":7,"items_moved":1,"unit":"rows","cut_short":true,
-          "epoch":2,"epochs":5,"epoch_fed":0.5,"items_before":3,"items_planned":9})",
+          "epoch":2,"epochs":5,"epochs_before":1,"epoch_fed":0.5,"items_before":3,"items_planned":9})",
       R"({"type":"stop_asked","by":"the driver program","timeout_ms":60000})",
       R"({"type":"exit"})",
   };

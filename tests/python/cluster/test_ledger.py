@@ -8,6 +8,8 @@ from tfos.cluster.feed.course import Course
 from tfos.cluster.feed.tally import Tally
 from tfos.cluster.ledger import Ledger
 from tfos.cluster.progress import Progress
+from tfos.cluster.training import Training
+from tfos.feed.plan import Replay
 
 
 def node(index, state="done", **metrics):
@@ -188,10 +190,55 @@ def test_what_moved_from_a_lost_node_was_delivered_twice():
     assert ledger.lines() == [
         "ledger | rows read from Spark: 100, delivered to nodes: 107, moved from lost nodes: 12",
         "ledger | worker:0: 77 rows delivered, 72 rows read by the program, "
-        "5 by that of a lost node or of an earlier cluster",
+        "5 by that of a lost node",
         "ledger | worker:1: 30 rows delivered, 22 rows read by the program, 8 rows left unread, "
         "lost (as of its last word)",
     ]
+
+
+def test_what_an_earlier_cluster_has_trained_is_told_apart():
+    tally = Tally(SimpleNamespace(nodes=list))
+    with tally.course_of(Training(2, Replay(), 0, done=1, position=SimpleNamespace(rows=64))):
+        ledger = tally.ledger()
+    assert (ledger.epochs_before, ledger.rows_before) == (1, 64)
+    ledger.begin_job(False)
+    ledger.count_job([(150, 0)])
+    fed = node(0, items_delivered=150, rows=146, rows_read_elsewhere=4)
+    ledger.update([fed])
+    assert ledger.complaint() is None
+    assert ledger.lines() == [
+        "ledger | rows read from Spark: 150, delivered to nodes: 150",
+        "ledger | trained by an earlier cluster: 1 epoch and 64 rows of the next",
+        "ledger | worker:0: 150 rows delivered, 146 rows read by the program, "
+        "4 by that of an earlier cluster",
+    ]
+    ledger.update([fed, node(1, state="lost")])
+    assert "4 by that of a lost node or of an earlier cluster" in ledger.lines()[2]
+    ledger.epochs_before = 0
+    assert ledger.lines()[1].endswith(": 64 rows of the first")
+    ledger.epochs_before, ledger.rows_before = 3, 0
+    assert ledger.lines()[1].endswith(": 3 epochs")
+
+
+def test_a_training_that_a_callback_has_ended_is_no_mistake(caplog):
+    ledger = Ledger()
+    ledger.begin_job(False)
+    ledger.count_job([(200, 0)])
+    ledger.update([node(i, items_delivered=100, rows=40, stopped_early=1) for i in range(2)])
+    assert ledger.ended_early == []
+    Progress(False).say_ledger(ledger, False)
+    assert not caplog.messages, "fit() and train() have as many epochs"
+    assert ledger.lines()[-1] == (
+        "ledger | on worker:0, worker:1, a callback such as EarlyStopping has ended fit before its "
+        "last epoch, so rows of later epochs are not trained on"
+    )
+    assert "EarlyStopping" not in str(ledger.lines(is_last=False))
+    resumed = Ledger(read=200, epochs_before=3)
+    resumed.update([node(0, items_delivered=100, rows=0, stopped_early=1)])
+    assert resumed.lines()[-1] == (
+        "ledger | on worker:0, a callback such as EarlyStopping had ended the training in an "
+        "earlier cluster, so nothing was trained. With more patience, it would go on"
+    )
 
 
 def test_a_ledger_is_the_callers_own():

@@ -8,6 +8,7 @@ import tf_keras
 
 import keras
 from tfos.keras import reporting
+from tfos.keras.skipping import skip_no_more, skip_steps
 
 
 class Sink:
@@ -71,6 +72,43 @@ def test_a_node_that_joins_counts_the_steps_of_the_others(package, sink):
     model_of(package).fit(*ROWS, batch_size=4, callbacks=[Joins()], verbose=0)
     assert (sink.of("step")[0], sink.of("step")[-1]) == (40, 43)
     assert reporting.steps_made() == 43
+
+
+class GoesOn(keras.callbacks.Callback):
+    """As from a checkpoint of three steps of the second epoch, or of more than there are."""
+
+    def __init__(self, steps=3):
+        super().__init__()
+        self.steps = steps
+
+    def on_train_begin(self, logs=None):
+        assert skip_steps(self.model, self.steps)
+        self.model._initial_epoch = 1
+        reporting.begin_after(6, self.steps)
+
+    def on_epoch_end(self, epoch, logs=None):
+        skip_no_more(self.model)
+
+
+@pytest.mark.parametrize("package", ["keras 3"], indirect=True)
+def test_steps_that_a_checkpoint_has_are_told_at_once_and_named(package, sink):
+    model_of(package).fit(*ROWS, batch_size=2, epochs=3, callbacks=[GoesOn()], verbose=0)
+    assert sink.reports[0] == {"step": 9, "progress": 0.5, "epoch": 2, "epochs": 3}
+    assert sink.of("step")[:5] == [9, 9, 9, 9, 10] and sink.of("step")[-1] == 18
+    shares = sink.of("progress")
+    assert shares == sorted(shares) and shares[3:5] == [0.5, pytest.approx(1 / 3 + 4 / 18)]
+    tracing = "first step (tracing)"
+    assert sink.said == [tracing, "passing over steps that a checkpoint has", tracing, ""]
+
+
+@pytest.mark.parametrize("package", ["keras 3"], indirect=True)
+def test_data_that_have_become_less_leave_no_word_of_steps_that_are_passed_over(package, sink):
+    callbacks = [GoesOn(steps=8)]
+    model = model_of(package)
+    model.fit(*ROWS, batch_size=2, epochs=3, callbacks=callbacks, verbose=0)
+    assert sink.said[-2:] == ["passing over steps that a checkpoint has", ""]
+    assert sink.of("step")[0] == 14 and sink.of("step")[-1] == 20
+    assert sink.of("step") == sorted(sink.of("step"))
 
 
 def test_steps_that_keras_does_not_know_are_known_after_the_first_epoch(package, sink):
@@ -170,6 +208,11 @@ def test_training_that_fails_or_ends_early_leaves_no_word_behind(package, sink):
 
     model_of(package).fit(*ROWS, epochs=9, callbacks=[Stop()], verbose=0)
     assert sink.reports[-1]["progress"] == 1.0
+    assert sink.reports[-1]["stopped_early"] == 1
+    model_of(package).fit(*ROWS, epochs=1, callbacks=[Stop()], verbose=0)
+    assert sink.reports[-1]["progress"] == 1.0
+    assert [one for one in sink.of("stopped_early") if one is not None][-2:] == [1, 0]
+    assert sink.reports[-1]["epoch"] == 1, "the last one"
 
 
 def test_reports_have_a_distance_and_steps_are_counted_between_them(sink):

@@ -19,8 +19,9 @@ class Course:
     Owner and lifetime: one call of ``train``. Threads: one changes it, any look at it.
 
     Attributes:
-        jobs, epochs: that there are in all; the epochs include those that nodes replay. A stream
-            has none.
+        jobs, epochs: that there are in all; the epochs include those that nodes replay, and those
+            that were done before. A stream has none.
+        epochs_before: of these, that an earlier cluster has trained.
         begun: items that the programs had begun with before the first of them.
         read: items that its tasks have read.
         epoch: that is fed now, from 1; 0: none was.
@@ -37,6 +38,7 @@ class Course:
     planned: int = 0
     fed: float = 0.0
     over: bool = False
+    epochs_before: int = 0
     _fed_before: float = field(default=0.0, init=False)  # the Spark job that runs
 
     @classmethod
@@ -48,17 +50,19 @@ class Course:
             - counted(metrics, "items_unread")
             + counted(metrics, "items_replayed")
             for node in nodes
-        )
-        return cls(plan.jobs, plan.jobs * (1 + plan.replay.epochs), max(0, int(begun)))
             for metrics in [node["metrics"], *node.get("metrics_before", [])]
+        )
+        epochs = plan.done + plan.jobs * (1 + plan.replay.epochs)
+        return cls(plan.jobs, epochs, max(0, int(begun)), epochs_before=plan.done)
 
     def enter(self, job: int) -> None:
         """The epochs of the plan's job of this number begin, or all have ended."""
-        of_job = self.epochs // self.jobs
+        left = self.epochs - self.epochs_before
+        of_job = left // self.jobs
         self.fed = 0.0
-        self.epoch = min(job * of_job + 1, self.epochs)
+        self.epoch = min(self.epochs_before + job * of_job + 1, self.epochs)
         if job:
-            self.planned = self.read * self.epochs // job
+            self.planned = self.read * left // job
 
     def begin_job(self) -> None:
         """A Spark job begins to feed; the one for validation comes after the other."""
@@ -84,7 +88,7 @@ class Course:
     @property
     def done(self) -> float:
         """The share of the epochs that was fed."""
-        return (max(self.epoch - 1, 0) + self.fed) / self.epochs
+        return (max(self.epoch - 1, self.epochs_before) + self.fed) / self.epochs
 
 
 def activity_of(courses: Sequence[Course]) -> dict[str, float]:
@@ -98,6 +102,7 @@ def activity_of(courses: Sequence[Course]) -> dict[str, float]:
     return {
         "epoch": shown.epoch,
         "epochs": shown.epochs,
+        "epochs_before": shown.epochs_before,
         "epoch_fed": shown.fed,
         "items_before": min((course.begun for course in courses), default=0),
         "items_planned": sum(course.planned for course in courses) if known else 0,

@@ -53,6 +53,10 @@ class Tally:
     @contextmanager
     def course_of(self, plan: Training) -> Iterator[Course]:
         """That of a call of ``train``, which goes on in the block."""
+        with self._lock:
+            self._ledger.epochs_before += plan.done
+            if plan.position:
+                self._ledger.rows_before = plan.position.rows
         course = self._begin(Course.of(plan, fed_nodes(self._coordinator)))
         try:
             yield course

@@ -158,9 +158,8 @@ class Checkpoints(Callback):
                 self._agreement.join()
         if position is not None:
             epoch, step = position
-            if callback_state.has_ended_training(self.companions):
-                epoch = max(epoch, self.params["epochs"])
-            model._initial_epoch = epoch
+            had_ended = callback_state.has_ended_training(self.companions)
+            model._initial_epoch = max(epoch, self.params["epochs"]) if had_ended else epoch
             skipped = False
             if step and self._reads_past:
                 skipped = skip_steps(model, step)
@@ -169,9 +168,15 @@ class Checkpoints(Callback):
                     skipped = skip_steps(model, step, reads=False)
                 if self._looks is not None:
                     self._looks.begin_after(step, self._trained)
-            # Curves over the step go on where they were. Steps that are skipped count then.
-            made = whole_value(steps_of(optimizer)) - (step if skipped else 0)
-            reporting.begin_after(max(0, made - reporting.steps_made()))
+            # Curves over the step go on where they were.
+            skips = step if skipped else 0
+            made = whole_value(steps_of(optimizer)) - skips
+            reporting.begin_after(max(0, made - reporting.steps_made()), skips)
+            if had_ended and self._report is not None:
+                report = self._report
+                reporting.tell_stopped(
+                    lambda told: report(**told), epoch, max(epoch, self.params["epochs"])
+                )
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._epoch, self._step = epoch, 0

@@ -188,12 +188,17 @@ RunMeter::Share RunMeter::ShareFed(const Nodes& training, const Activity& activi
                        sum(KnownName("items_replayed")) -
                        static_cast<double>(activity.items_before);
   if (activity.items_planned > 0) {
-    return {Source::kItems, begun / static_cast<double>(activity.items_planned)};
+    const double of_left = begun / static_cast<double>(activity.items_planned);
+    if (activity.epochs <= activity.epochs_before) return {Source::kItems, of_left};
+    const auto before = static_cast<double>(activity.epochs_before);
+    const auto epochs = static_cast<double>(activity.epochs);
+    return {Source::kItems, (before + of_left * (epochs - before)) / epochs};
   }
-  if (activity.epochs <= 0 || activity.epoch_fed <= 0) return {};
+  if (activity.epochs <= 0 || (activity.epoch_fed <= 0 && activity.epochs_before == 0)) return {};
   // Spark feeds ahead of the programs, so the share would fall once it counts items.
   const double of_fed = begun > 0 ? begun / (begun + unread) : 0;
-  return {Source::kTasks, (static_cast<double>(activity.epoch - 1) + activity.epoch_fed * of_fed) /
+  const std::int64_t done = std::max(activity.epoch - 1, activity.epochs_before);
+  return {Source::kTasks, (static_cast<double>(done) + activity.epoch_fed * of_fed) /
                               static_cast<double>(activity.epochs)};
 }
 
@@ -201,7 +206,7 @@ RunMeter::Share RunMeter::ShareFed(const Nodes& training, const Activity& activi
 std::int64_t RunMeter::EpochOf(const Share& share, const Activity& activity) {
   if (share.source != Source::kItems || !share.done.has_value()) return activity.epoch;
   const double begun = std::ceil(*share.done * static_cast<double>(activity.epochs));
-  return std::max<std::int64_t>(static_cast<std::int64_t>(begun), 1);
+  return std::max<std::int64_t>(static_cast<std::int64_t>(begun), activity.epochs_before + 1);
 }
 
 RunProgress RunMeter::Measure(const Nodes& nodes, const History& history, const Activity& activity,

@@ -125,6 +125,23 @@ TEST_F(RunMeterTest, SparkMayFeedEpochsAheadOfTheProgram) {
   EXPECT_EQ(Look().text, "epoch 2 of 5, 25 %");
 }
 
+TEST_F(RunMeterTest, WhatAnEarlierClusterHasTrainedIsDone) {
+  activity_.epoch = 3;
+  activity_.epochs = 4;
+  activity_.epochs_before = 2;
+  EXPECT_EQ(Look().text, "epoch 3 of 4, 50 %");
+  activity_.epoch_fed = 0.5;
+  metrics_[1] = {{"items_delivered", std::int64_t{0}}};
+  EXPECT_EQ(Look().text, "epoch 3 of 4, 50 %");
+  activity_.epoch = 4;
+  activity_.items_planned = 200;
+  EXPECT_EQ(Look().text, "epoch 3 of 4, 50 %") << "Spark feeds ahead";
+  metrics_[1] = {{"items_delivered", std::int64_t{150}}};
+  EXPECT_EQ(Look().text, "epoch 4 of 4, 87 %");
+  activity_.epochs_before = 4;
+  EXPECT_EQ(Look().done, 0.75) << "nothing that a driver says divides by zero";
+}
+
 TEST_F(RunMeterTest, TheShareDoesNotFallOnceTheItemsOfAnEpochAreKnown) {
   activity_.epoch = 1;
   activity_.epochs = 4;
@@ -228,23 +245,6 @@ TEST_F(RunMeterTest, TheEndIsThatOfTheNodesThatCameToIt) {
   EXPECT_EQ(Look().text, "step 9, 100 %");
 }
 
-TEST_F(RunMeterTest, ALossThatIsNoNumberHidesBehindNoMean) {
-  nodes_[1].job_name = nodes_[2].job_name = "worker";
-  nodes_[2].task_index = 1;
-  metrics_[1] = {{"loss", 0.5}};
-  metrics_[2] = {{"loss", std::string("nan")}};
-  EXPECT_EQ(Look().text, "loss nan on worker:1");
-  EXPECT_FALSE(Look().loss.has_value());
-  metrics_[1] = {{"loss", std::string("-inf")}};
-  EXPECT_EQ(Look().text, "loss -inf on 2 of 2 nodes");
-  metrics_[1] = metrics_[2] = {{"loss", 0.5}};
-  EXPECT_EQ(Look().text, "loss 0.5000");
-}
-
-TEST_F(RunMeterTest, WhatIsNoNumberCountsNothing) {
-  metrics_[1] = {{"progress", std::string("half")},
-                 {"epoch", 1e300},
-                 {"loss", std::numeric_limits<double>::infinity()},
 TEST_F(RunMeterTest, NothingFallsWhenANodeComesInPlaceOfALostOne) {
   activity_.epoch = 1;
   activity_.epochs = 2;
@@ -268,6 +268,23 @@ TEST_F(RunMeterTest, NothingFallsWhenANodeComesInPlaceOfALostOne) {
   EXPECT_EQ(Look(seconds(0)).step, 20) << "there is no other";
 }
 
+TEST_F(RunMeterTest, ALossThatIsNoNumberHidesBehindNoMean) {
+  nodes_[1].job_name = nodes_[2].job_name = "worker";
+  nodes_[2].task_index = 1;
+  metrics_[1] = {{"loss", 0.5}};
+  metrics_[2] = {{"loss", std::string("nan")}};
+  EXPECT_EQ(Look().text, "loss nan on worker:1");
+  EXPECT_FALSE(Look().loss.has_value());
+  metrics_[1] = {{"loss", std::string("-inf")}};
+  EXPECT_EQ(Look().text, "loss -inf on 2 of 2 nodes");
+  metrics_[1] = metrics_[2] = {{"loss", 0.5}};
+  EXPECT_EQ(Look().text, "loss 0.5000");
+}
+
+TEST_F(RunMeterTest, WhatIsNoNumberCountsNothing) {
+  metrics_[1] = {{"progress", std::string("half")},
+                 {"epoch", 1e300},
+                 {"loss", std::numeric_limits<double>::infinity()},
                  {"step", -1e300}};
   metrics_[2] = {{"progress", 1e9}};
   EXPECT_EQ(Look().text, "100 %");

@@ -39,6 +39,8 @@ inline constexpr std::array kKnownMetrics = {
     KnownMetric{"epoch", MetricKind::kGauge, true, "the epoch that the program is in"},
     KnownMetric{"epochs", MetricKind::kGauge, false, "the epochs that there will be"},
     KnownMetric{"progress", MetricKind::kGauge, false, "the share of the training that is done"},
+    KnownMetric{"stopped_early", MetricKind::kGauge, false,
+                "1 if a callback has ended fit before its last epoch"},
     // Metrics of a program that keeps checkpoints.
     KnownMetric{"checkpoints", MetricKind::kCounter, false, "checkpoints written"},
     KnownMetric{"checkpoint_failures", MetricKind::kCounter, false,

@@ -25,7 +25,7 @@ def test_how_much_will_be_fed_is_known_after_the_first_job():
     course.enter(0)
     course.begin_job()
     course.see(0.5)
-    known = {"epochs": 4, "items_before": 55}
+    known = {"epochs": 4, "epochs_before": 0, "items_before": 55}
     assert activity_of([course]) == known | {"epoch": 1, "epoch_fed": 0.5, "items_planned": 0}
     course.count(100)
     course.enter(1)
@@ -39,6 +39,27 @@ def test_how_much_will_be_fed_is_known_after_the_first_job():
     replayed.count(100)
     replayed.enter(1)
     assert (replayed.epoch, replayed.planned) == (3, 300)
+
+
+def test_epochs_that_an_earlier_cluster_has_trained_count_as_done():
+    course = Course.of(Training(2, Replay(), 0, done=3), [])
+    known = {"epochs": 5, "epochs_before": 3, "items_before": 0}
+    course.enter(0)
+    shown = {"epoch": 4, "epoch_fed": 0.0, "items_planned": 0}
+    assert activity_of([course]) == known | shown
+    assert course.title() == "epoch 4 of 5" and course.done == 3 / 5
+    course.count(100)
+    course.enter(1)
+    assert activity_of([course]) == known | shown | {"epoch": 5, "items_planned": 200}
+    course.count(100)
+    course.enter(2)
+    assert (course.epoch, course.planned) == (5, 200)
+    replayed = Course.of(Training(1, Replay("memory", 2, 0), 0, done=4), [])
+    replayed.enter(0)
+    assert (replayed.epoch, replayed.epochs) == (5, 7)
+    replayed.count(100)
+    replayed.enter(1)
+    assert (replayed.epoch, replayed.planned) == (7, 300)
 
 
 def test_a_shuffle_that_spark_ran_first_does_not_stay_counted_as_fed():
@@ -63,7 +84,10 @@ def course(done, epochs, **fields):
 def test_of_calls_that_go_on_at_once_the_epoch_is_that_of_the_one_behind(fast_is_first):
     fast, slow = course(1.75, 2, begun=7, planned=20), course(1.5, 5, begun=7, planned=30)
     both = [fast, slow] if fast_is_first else [slow, fast]
-    shown = {"epoch": 2, "epochs": 5, "epoch_fed": 0.5, "items_before": 7, "items_planned": 50}
+    shown = {
+        **{"epoch": 2, "epochs": 5, "epochs_before": 0, "epoch_fed": 0.5},
+        **{"items_before": 7, "items_planned": 50},
+    }
     assert activity_of(both) == shown
     slow.planned = 0
     assert activity_of(both)["items_planned"] == 0, "not known of one, so not of all"
