@@ -201,6 +201,8 @@ std::string Asker() {
 
 void AddClusterChoice(CLI::App& command, const std::shared_ptr<ClusterChoice>& choice,
                       bool as_argument) {
+  choice->usage = fmt::format("tfos {} {}", command.get_name(),
+                              as_argument ? "CLUSTER" : "NODE --cluster CLUSTER");
   command
       .add_option(as_argument ? "CLUSTER" : "--cluster", choice->name,
                   "Name of the application, or how the cluster's id begins; needed where "
@@ -217,7 +219,7 @@ void AddNode(CLI::App& command, std::string& node) {
 
 Result<ClusterAccess> ClusterAccess::Find(const ClusterChoice& choice) {
   if (choice.link) return FromLink(ReadLink());
-  return Choose(control::FindClusters(control::RuntimeFolders()), choice.name);
+  return Choose(control::FindClusters(control::RuntimeFolders()), choice);
 }
 
 Result<std::vector<ClusterAccess>> ClusterAccess::FindAll(const std::string& name) {
@@ -232,13 +234,20 @@ Result<std::vector<ClusterAccess>> ClusterAccess::FindAll(const std::string& nam
 }
 
 Result<ClusterAccess> ClusterAccess::Choose(const control::FoundClusters& found,
-                                            const std::string& name) {
-  TFOS_ASSIGN_OR_RETURN(const std::vector<const ClusterRecord*> fitting, Fitting(found, name));
+                                            const ClusterChoice& choice) {
+  TFOS_ASSIGN_OR_RETURN(const std::vector<const ClusterRecord*> fitting,
+                        Fitting(found, choice.name));
   if (fitting.size() > 1) {
-    return Status(ErrorKind::kBadInput,
-                  fmt::format("{} of your clusters run on this host. Say which one by how its id "
-                              "begins, or by its application's name:{}",
-                              fitting.size(), ListOf(fitting)));
+    const bool names_tell = std::ranges::any_of(fitting, [&](const ClusterRecord* cluster) {
+      return cluster->name != fitting.front()->name;
+    });
+    return Status(
+        ErrorKind::kBadInput,
+        fmt::format("{} of your clusters run on this host{}. Say which one with `{}`, "
+                    "where CLUSTER is how its id begins{}:{}",
+                    fitting.size(), choice.name.empty() ? "" : fmt::format(" as '{}'", choice.name),
+                    choice.usage, names_tell ? ", or its application's name" : "",
+                    ListOf(fitting)));
   }
   return Of(*fitting.front());
 }

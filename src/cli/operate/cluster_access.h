@@ -35,6 +35,8 @@ std::string Asker();
 struct ClusterChoice {
   std::string name;   ///< Of the application, or how its id begins. Empty: the only one.
   bool link = false;  ///< Take a link instead of a file of this host.
+  /// How to give the name, for people: "tfos status CLUSTER".
+  std::string usage = {};
 };
 /// Adds CLUSTER, or the option `--cluster` where the command's argument is something else, and
 /// `--link`. The command's callback must keep the choice.
@@ -56,7 +58,8 @@ class ClusterAccess {
   /// All of this host that `name` means, as in ClusterChoice, the oldest first: one at least.
   static Result<std::vector<ClusterAccess>> FindAll(const std::string& name);
   /// Chooses among the files that were found.
-  static Result<ClusterAccess> Choose(const control::FoundClusters& found, const std::string& name);
+  static Result<ClusterAccess> Choose(const control::FoundClusters& found,
+                                      const ClusterChoice& choice);
   /// Takes `http://HOST:PORT/#key=KEY`, which opens what is read, or `tfos://HOST:PORT/#key=KEY`,
   /// which opens all.
   static Result<ClusterAccess> FromLink(std::string_view link);

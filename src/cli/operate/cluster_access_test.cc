@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <chrono>
+#include <memory>
 #include <string>
 
 #include "base/format.h"
@@ -32,7 +34,7 @@ control::ClusterRecord Record(const std::string& id, const std::string& name) {
 TEST(ClusterAccessTest, TheOnlyClusterNeedsNoName) {
   const control::FoundClusters found = {.clusters = {Record("abc", "app")}};
   for (const std::string name : {"", "a", "abc", "app"}) {
-    const auto cluster = ClusterAccess::Choose(found, name);
+    const auto cluster = ClusterAccess::Choose(found, {.name = name});
     ASSERT_TRUE(cluster.ok()) << cluster.status().ToString();
     EXPECT_EQ(cluster->address().host, "127.0.0.1");
     EXPECT_EQ(cluster->address().port, 41234);
@@ -41,7 +43,7 @@ TEST(ClusterAccessTest, TheOnlyClusterNeedsNoName) {
     EXPECT_EQ(cluster->label(), "abc");
     EXPECT_EQ(cluster->driver_pid(), 12);
   }
-  const auto other = ClusterAccess::Choose(found, "ap");
+  const auto other = ClusterAccess::Choose(found, {.name = "ap"});
   EXPECT_EQ(ExitCodeOf(other.status()), kUsage);
   EXPECT_THAT(other.status().ToString(), AllOf(HasSubstr("'ap'"), HasSubstr("abc  app")));
 }
@@ -49,19 +51,40 @@ TEST(ClusterAccessTest, TheOnlyClusterNeedsNoName) {
 TEST(ClusterAccessTest, SeveralAreListed) {
   const control::FoundClusters found = {
       .clusters = {Record("abc", "one"), Record("abd", "two"), Record("xyz", "two")}};
-  EXPECT_EQ(ClusterAccess::Choose(found, "one")->label(), "abc");
-  EXPECT_EQ(ClusterAccess::Choose(found, "x")->label(), "xyz");
-  const auto all = ClusterAccess::Choose(found, "");
+  EXPECT_EQ(ClusterAccess::Choose(found, {.name = "one"})->label(), "abc");
+  EXPECT_EQ(ClusterAccess::Choose(found, {.name = "x"})->label(), "xyz");
+  const auto all = ClusterAccess::Choose(found, {});
   EXPECT_EQ(ExitCodeOf(all.status()), kUsage);
   EXPECT_THAT(all.status().ToString(),
               AllOf(HasSubstr("abc  one"), HasSubstr("abd  two"), HasSubstr("xyz  two"),
                     HasSubstr("driver process 12"), Not(HasSubstr(kKey))));
-  EXPECT_THAT(ClusterAccess::Choose(found, "two").status().ToString(),
+  EXPECT_THAT(ClusterAccess::Choose(found, {.name = "two"}).status().ToString(),
               HasSubstr("2 of your clusters"));
 }
 
+TEST(ClusterAccessTest, OfSeveralItSaysHowToChooseWithThisCommand) {
+  const control::FoundClusters found = {
+      .clusters = {Record("abc", "one"), Record("abd", "two"), Record("xyz", "two")}};
+  CLI::App app;
+  const auto said = [&](const char* command, bool as_argument, const std::string& name) {
+    const auto choice = std::make_shared<ClusterChoice>();
+    AddClusterChoice(*app.add_subcommand(command), choice, as_argument);
+    choice->name = name;
+    return ClusterAccess::Choose(found, *choice).status().ToString();
+  };
+  EXPECT_THAT(
+      said("logs", false, ""),
+      HasSubstr("`tfos logs NODE --cluster CLUSTER`, where CLUSTER is how its id begins, or "
+                "its application's name:"));
+  EXPECT_THAT(said("status", true, ""), HasSubstr("`tfos status CLUSTER`, where"));
+  EXPECT_THAT(said("stop", true, "two"), AllOf(HasSubstr("2 of your clusters run on this host as "
+                                                         "'two'"),
+                                               HasSubstr("is how its id begins:\n")))
+      << "both have this name";
+}
+
 TEST(ClusterAccessTest, WithoutAClusterItSaysWhatWasNotLookedAt) {
-  const auto none = ClusterAccess::Choose({.refused = {"/tmp/x is a link"}, .dead = {"abc"}}, "");
+  const auto none = ClusterAccess::Choose({.refused = {"/tmp/x is a link"}, .dead = {"abc"}}, {});
   EXPECT_EQ(ExitCodeOf(none.status()), kFailed);
   EXPECT_THAT(none.status().ToString(),
               AllOf(HasSubstr("none of your clusters"), HasSubstr("/tmp/x is a link"),

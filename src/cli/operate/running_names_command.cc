@@ -41,7 +41,7 @@ void PrintNames(std::string_view kind) {
       Offer(cluster.name);
       continue;
     }
-    const auto access = ClusterAccess::Choose(found, cluster.cluster_id);
+    const auto access = ClusterAccess::Choose(found, {.name = cluster.cluster_id});
     if (!access.ok()) continue;
     const auto view = ClusterView::Ask(*access, kShortPatience);
     if (!view.ok()) continue;

@@ -53,10 +53,21 @@ def test_several_clusters_are_listed(command):
         listed = tfos(command)
         assert listed.returncode == USAGE
         assert "2 of your clusters run on this host" in listed.stderr
+        assert f"Say which one with `tfos {command} CLUSTER`" in listed.stderr
         assert one.cluster_id in listed.stderr and two.cluster_id in listed.stderr
         wrong = tfos(command, "another")
         assert wrong.returncode == USAGE and "is called 'another'" in wrong.stderr
         assert f"cluster {two.cluster_id}" in tfos("status", two.cluster_id[:6]).stdout
+
+
+def test_commands_about_a_node_say_that_the_cluster_is_an_option():
+    with SimulatedCluster(1) as one, SimulatedCluster(1) as two:
+        for command in ("logs", "stack", "profile"):
+            listed = tfos(command, "chief:0")
+            assert listed.returncode == USAGE
+            how = f"Say which one with `tfos {command} NODE --cluster CLUSTER`"
+            assert how in listed.stderr
+            assert one.cluster_id in listed.stderr and two.cluster_id in listed.stderr
 
 
 def ends_when_asked(cluster):
