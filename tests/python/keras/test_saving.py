@@ -98,9 +98,9 @@ def test_by_default_it_goes_on_with_the_epoch_that_was_interrupted(undisturbed, 
 @pytest.mark.parametrize(
     ("moment", "reads_past", "begins_at"),
     [
-        ((1, 3), True, BATCHES),  # Those that are read past count again.
+        ((1, 3), True, BATCHES + 3),
         ((1, 3), False, BATCHES + 3),
-        ((0, BATCHES), True, 0),
+        ((0, BATCHES), True, BATCHES),
     ],
 )
 def test_the_step_that_is_reported_goes_on(tmp_path, monkeypatch, moment, reads_past, begins_at):
