@@ -12,9 +12,7 @@ OF_A_CHECKPOINT = "passing over steps that a checkpoint has"
 OF_OTHERS = "passing over steps that the others have made"
 
 
-def skip_steps(
-    model: Any, steps: int, *, reads: bool = True, doing: str = OF_A_CHECKPOINT
-) -> bool:
+def skip_steps(model: Any, steps: int, *, reads: bool = True, doing: str = OF_A_CHECKPOINT) -> bool:
     """Has the first epoch of ``fit`` read past so many batches, or all that it has here: then
     :func:`skip_no_more` at its end. Callbacks hear of their steps, and count as on the other nodes.
     Their logs mean nothing. Returns whether it can. ``reads``: the data has these batches.

@@ -85,8 +85,12 @@ def test_of_calls_that_go_on_at_once_the_epoch_is_that_of_the_one_behind(fast_is
     fast, slow = course(1.75, 2, begun=7, planned=20), course(1.5, 5, begun=7, planned=30)
     both = [fast, slow] if fast_is_first else [slow, fast]
     shown = {
-        **{"epoch": 2, "epochs": 5, "epochs_before": 0, "epoch_fed": 0.5},
-        **{"items_before": 7, "items_planned": 50},
+        "epoch": 2,
+        "epochs": 5,
+        "epochs_before": 0,
+        "epoch_fed": 0.5,
+        "items_before": 7,
+        "items_planned": 50,
     }
     assert activity_of(both) == shown
     slow.planned = 0
