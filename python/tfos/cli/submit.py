@@ -21,7 +21,7 @@ from tfos.cli import python_archive
 from tfos.errors import BadInputError, TfosError
 from tfos.files import hadoop_settings
 from tfos.files.access import access_for, scheme_of
-from tfos.spark.installation import spark_home
+from tfos.spark.installation import read_properties, spark_defaults, spark_home
 
 USAGE = """\
 Run a program on a cluster through spark-submit, with the Python environment, the jar and the
@@ -133,19 +133,6 @@ def options() -> dict[str, bool]:
     return {name: name not in without for name in dict.fromkeys(names) if name != "--"}
 
 
-def read_properties(path: Path) -> dict[str, str]:
-    """A file like spark-defaults.conf; {} where there is none."""
-    if not path.is_file():
-        return {}
-    lines = (line.strip() for line in path.read_text().splitlines())
-    pairs = (
-        re.split(r"\s*[=:\s]\s*", line, maxsplit=1)
-        for line in lines
-        if line and line[0] not in "#!"
-    )
-    return {pair[0]: pair[1] if len(pair) == 2 else "" for pair in pairs}
-
-
 def check_settings(conf: Mapping[str, str]) -> None:
     """Raises :class:`tfos.errors.BadInputError` for a setting that tfos would not know or
     understand, here and not when the cluster has started."""
@@ -246,9 +233,9 @@ def configuration(request: Request, home: Path, environ: Mapping[str, str]) -> d
     file = request.option("--properties-file")
     conf = {}
     if file is None or ("--load-spark-defaults", None) in request.options:
-        directory = Path(environ.get("SPARK_CONF_DIR") or home / "conf")
-        conf.update(read_properties(directory / "spark-defaults.conf"))
-    if file is not None:
+        _, defaults = spark_defaults({**environ, "SPARK_HOME": str(home)})
+        conf.update(defaults)
+    if file is not None and os.path.isfile(file):
         conf.update(read_properties(Path(file)))
     if environ.get("PYSPARK_PYTHON"):
         conf.setdefault(_PYTHON, environ["PYSPARK_PYTHON"])

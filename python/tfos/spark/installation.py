@@ -38,11 +38,20 @@ def spark_defaults(environ: Mapping[str, str]) -> tuple[Path | None, dict[str, s
     if directory is None or not (Path(directory) / "spark-defaults.conf").is_file():
         return None, {}
     path = Path(directory) / "spark-defaults.conf"
-    lines = (line.strip() for line in path.read_text(errors="replace").splitlines())
-    # A key, then white space, = or :, then its value.
+    return path, read_properties(path)
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """The properties in a file like spark-defaults.conf. As Spark does, it takes bytes that are not
+    UTF-8, such as those of a comment, for replacement characters.
+
+    Raises OSError for a file that can't be read.
+    """
+    lines = (line.strip() for line in path.read_text("utf-8", errors="replace").splitlines())
+    # A key, then white space, = or :, then its value, which may be missing.
     pairs = (re.split(r"\s*[=:\s]\s*", line, maxsplit=1) for line in lines if _is_pair(line))
-    return path, dict(pairs)
+    return {pair[0]: pair[1] if len(pair) == 2 else "" for pair in pairs}
 
 
 def _is_pair(line: str) -> bool:
-    return bool(re.match(r"[^#!\s=:]+[=:\s]", line))
+    return bool(re.match(r"[^#!\s=:]", line))

@@ -265,6 +265,17 @@ def test_a_secret_in_a_file_of_properties_is_not_shown(capsys, here):
     assert "mine.conf" in shown.out and "SECRET" not in shown.out + shown.err
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_file_of_properties_need_not_be_utf_8(named, capsys, here, monkeypatch):
+    """As Spark reads it: a comment of an editor that wrote Latin-1 is a comment."""
+    file = pathlib.Path("mine.conf" if named else "spark-defaults.conf").resolve()
+    file.write_bytes("# für alle\nspark.master yarn\n".encode("latin-1"))
+    monkeypatch.setenv("SPARK_CONF_DIR", str(file.parent))
+    words = ["--properties-file", str(file)] if named else []
+    assert submit.main([*words, "--no-env", "--dry-run", "p.py"]) == 0
+    assert "spark.executor.memoryOverhead=2g" in capsys.readouterr().out
+
+
 def test_keys_that_programs_read_are_no_misspelt_settings():
     submit.check_settings({"spark.tfos.parameterServers": "1", "spark.tensorflow.num.ps": "1"})
 
