@@ -25,7 +25,7 @@ class LeavingWatch:
     Owner and lifetime: a thread of its own that ends with the cluster. It is not started where
     Spark decommissions no executor (``spark.decommission.enabled``), nor with Spark Connect, whose
     server does not tell. Threads: any.
-    Errors: none; what ends it is logged.
+    Errors: none; what fails is logged, and asked again as long as there is a SparkContext.
     """
 
     def __init__(self, spark_context: Any, coordinator: Coordinator, ended: threading.Event):
@@ -39,15 +39,27 @@ class LeavingWatch:
             threading.Thread(target=self._run, name="tfos-leaving", daemon=True).start()
 
     def _run(self) -> None:
+        answers = True
         while not self._ended.wait(_INTERVAL_SECONDS):
             try:
                 self._look()
-            except Exception as error:  # a thread's boundary: without Spark nothing is left to see
-                if not self._ended.is_set():
+                answers = True
+            except Exception as error:  # a thread's boundary: the next look may find all well
+                if self._ended.is_set():
+                    return
+                if self._spark_context._jsc is None:
                     logger.warning(
-                        "nodes are no longer told which executors Spark is taking away: %s", error
+                        "nodes are no longer told which executors Spark is taking away: its "
+                        "SparkContext has ended"
                     )
-                return
+                    return
+                if answers:
+                    logger.warning(
+                        "Spark does not say which executors it is taking away; it is asked again "
+                        "and again: %s",
+                        error,
+                    )
+                answers = False
 
     def _look(self) -> None:
         decommissioned = self._decommissioned()

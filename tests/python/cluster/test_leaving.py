@@ -9,11 +9,13 @@ from tfos.cluster.leaving import LeavingWatch
 
 
 class Spark:
-    """A SparkContext whose executors ``decommissioned`` go, and how often it was asked."""
+    """A SparkContext whose executors ``decommissioned`` go, and how often it was asked. Questions
+    that are ``failing`` (from 1) have no answer."""
 
     def __init__(self):
         self.decommissioned = set()
         self.asked = 0
+        self.failing = range(0)
         keys = SimpleNamespace(mkString=self._names)
         scheduler = SimpleNamespace(
             executorsPendingDecommission=lambda: SimpleNamespace(keySet=lambda: keys)
@@ -23,6 +25,8 @@ class Spark:
 
     def _names(self, separator):
         self.asked += 1
+        if self.asked in self.failing:
+            raise RuntimeError("the gateway's connection broke")
         return separator.join(sorted(self.decommissioned))
 
 
@@ -94,3 +98,34 @@ def test_a_look_at_many_executors_is_one_question():
         notice(998, "499"),
         notice(999, "499"),
     ]
+
+
+class Ended:
+    """An event that is set when it was waited for ``looks`` times."""
+
+    def __init__(self, looks):
+        self._looks = looks
+
+    def is_set(self):
+        return self._looks < 0
+
+    def wait(self, _seconds):
+        self._looks -= 1
+        return self.is_set()
+
+
+def test_a_question_that_fails_is_asked_again(caplog):
+    spark, coordinator = Spark(), Coordinator(node(1, "1"))
+    spark.decommissioned.add("1")
+    spark.failing = range(1, 4)
+    LeavingWatch(spark, coordinator, Ended(5))._run()
+    assert (spark.asked, coordinator.told) == (5, [notice(1, "1")])
+    assert caplog.text.count("Spark does not say which executors it is taking away") == 1
+
+
+def test_without_a_context_nobody_is_asked_any_more(caplog):
+    spark = Spark()
+    watch = LeavingWatch(spark, Coordinator(), threading.Event())
+    spark._jsc = None
+    watch._run()
+    assert "its SparkContext has ended" in caplog.text
