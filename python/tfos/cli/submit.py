@@ -113,14 +113,15 @@ def parse(words: list[str]) -> Request:
         elif name in _SWITCHES:
             request.options.append((name, None))
         else:
-            if not equals:
-                value = next(coming, "")
-                if not value:
-                    raise BadInputError(f"{name} needs a value")
-            if name in _OUR_OPTIONS:
-                request.ours[name] = value
+            is_ours = name in _OUR_OPTIONS
+            given = value if equals else next(coming, None)
+            # Scripts pass variables that may be empty, and spark-submit takes them.
+            if given is None or (is_ours and not given):
+                raise BadInputError(f"{name} needs a value")
+            if is_ours:
+                request.ours[name] = given
             else:
-                request.options.append((name, value))
+                request.options.append((name, given))
     if "--no-env" in request.ours and (more := _OUR_OPTIONS & request.ours.keys()):
         raise BadInputError(f"--no-env packs nothing: {' '.join(sorted(more))} does not go with it")
     return request
@@ -180,7 +181,8 @@ def command(
             words += [name] if value is None else [name, value]
     for name, ours in lists.items():
         if ours is not None:
-            theirs = request.option(name) or conf.get(_LISTS[name])
+            option = request.option(name)  # "" is none, too, whatever is configured
+            theirs = conf.get(_LISTS[name]) if option is None else option
             words += [name, ",".join(filter(None, [theirs, ours]))]
     for key, value in added.items():
         words += ["--conf", f"{key}={value}"]

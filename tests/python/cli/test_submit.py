@@ -77,6 +77,14 @@ def test_options_of_spark_and_arguments_of_the_program_pass_unchanged():
     ]
 
 
+def test_an_empty_value_is_one_as_for_spark_submit():
+    """Scripts pass `--queue "$QUEUE"`."""
+    empty = ["--driver-java-options", "", "--py-files", ""]
+    assert planned(*empty, "p.py")[1:5] == empty
+    words = planned("--jars", "", "p.py", jar="/tfos.jar", files={"spark.jars": "other.jar"})
+    assert words[words.index("--jars") + 1] == "/tfos.jar"
+
+
 def test_in_client_mode_only_executors_take_the_packed_python():
     words = planned("--master", "yarn", "p.py", archive="/cache/e.tar.gz")
     assert words[words.index("--archives") + 1] == "/cache/e.tar.gz#environment"
@@ -285,6 +293,8 @@ def test_keys_that_programs_read_are_no_misspelt_settings():
     [
         (["--master", "yarn"], "which program"),
         (["--master"], "--master needs a value"),
+        (["--python-env", "", "p.py"], "--python-env needs a value"),
+        (["--env-directory=", "--no-jar", "p.py"], "--env-directory needs a value"),
         (["--no-env", "--python-env", "x", "p.py"], "--no-env packs nothing"),
         (["--master", "spark://h:1", "--deploy-mode", "cluster", "p.py"], "client only"),
         (["--conf", "spark.tfos.feed.memry=1", "p.py"], "is spark.tfos.feed.memory meant"),
