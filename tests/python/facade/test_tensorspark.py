@@ -39,6 +39,35 @@ def adding_graph():
     return session, step, [x.name, "scale"], [total, count]
 
 
+def test_a_metric_needs_no_local_variables_initializer(spark, leftovers):
+    """Most programs of TF 1 only run that of the global ones."""
+    session, step, feeds, parameters = adding_graph()
+    with session.graph.as_default():
+        _, update = tf1.metrics.mean(session.graph.get_tensor_by_name(feeds[0]))
+        seen = tf1.get_variable(
+            "seen", [], collections=[tf1.GraphKeys.LOCAL_VARIABLES], initializer=tf1.zeros_initializer()
+        )
+        session.run(seen.initializer)
+        session.run(tf1.assign(seen, 7))
+        with tf1.control_dependencies([tf1.assert_equal(seen, 7.0)]):  # unless workers lack it
+            checked = tf.identity(seen)
+    spark_session = sps.SparkSession(spark.sparkContext, session, server_port=0, batch_size=3)
+    rows = spark.sparkContext.parallelize([(1.0, 2.0)] * 6, 2)
+    combiner = comb.DeltaWeightCombiner()
+    spark_session.run([step, update, checked], rows, feeds, parameters, combiner)
+    assert session.run(parameters[1]) == 2
+
+
+def test_a_global_variable_without_a_value_is_an_error(spark):
+    session, step, feeds, parameters = adding_graph()
+    with session.graph.as_default():
+        tf1.get_variable("forgotten", [], initializer=tf1.zeros_initializer())
+    spark_session = sps.SparkSession(spark.sparkContext, session, server_port=0)
+    rows = spark.sparkContext.parallelize([(1.0, 2.0)], 1)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="forgotten"):
+        spark_session.run(step, rows, feeds, parameters)
+
+
 def version_of(spark_session):
     """How many pushes its server has combined."""
     process = spark_session._training.server

@@ -30,6 +30,13 @@ def variables_by_name(graph: Any) -> dict[str, Any]:
         }
 
 
+def local_names(graph: Any) -> list[str]:
+    """The names of variables that are not global."""
+    with graph.as_default():
+        shared = {variable.name for variable in tf1.global_variables()}
+        return [variable.name for variable in tf1.local_variables() if variable.name not in shared]
+
+
 def load(session: Any, variables: Sequence[Any], values: Iterable[np.ndarray]) -> None:
     """Gives variables values without adding to the graph."""
     # Variables that were made from one tensor are set one by one: a run feeds it one value.

@@ -18,7 +18,7 @@ from tfos.base import network
 from tfos.errors import BadInputError
 from tfos.parameter_server import connection
 from tfos.parameter_server.process import ParameterServerProcess
-from tfos.parameter_server.session.graph import load, variables_by_name
+from tfos.parameter_server.session.graph import load, local_names, variables_by_name
 from tfos.parameter_server.session.worker import Combiner, SessionWorker, WorkerPlan
 from tfos.settings import Settings
 from tfos.spark.jobs import use_this_python
@@ -146,11 +146,15 @@ class SessionTraining:
                 f"the session's graph has no variable {', '.join(missing)} to train"
             )
         others = {name: variable for name, variable in variables.items() if name not in names}
+        unset = self._unset(others)
         with graph.as_default():
             meta_graph = tf1.train.export_meta_graph(graph=graph, clear_devices=True)
         return WorkerPlan(
             meta_graph=meta_graph.SerializeToString(),
-            values=self._session.run(others),
+            values=self._session.run(
+                {name: variable for name, variable in others.items() if name not in unset}
+            ),
+            unset=unset,
             fetches=tf.nest.map_structure(lambda fetch: fetch.name, step.fetches),
             feed_names=list(step.feed_names),
             parameters=names,
@@ -162,6 +166,18 @@ class SessionTraining:
             server=server.server,
             key=server.key,
         )
+
+    def _unset(self, variables: dict[str, Any]) -> list[str]:
+        """The names of local variables without a value: those of metrics, where the program only
+        initialized the global ones. No other worker would need their values."""
+        unset = []
+        for name in filter(variables.__contains__, local_names(self._session.graph)):
+            # An operation that asks would add to the graph with each run.
+            try:
+                self._session.run(variables[name])
+            except tf.errors.FailedPreconditionError:
+                unset.append(name)
+        return unset
 
     def _train(self, rdd: Any, plan: WorkerPlan) -> None:
         use_this_python(self._sc)

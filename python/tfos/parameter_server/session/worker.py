@@ -38,8 +38,10 @@ class WorkerPlan:
     """What all workers of a run need; made by the driver. The key is kept out of its text."""
 
     meta_graph: bytes = dataclasses.field(repr=False)
-    #: Values of all variables but the parameters, by name.
+    #: Values of all variables but the parameters and the unset ones, by name.
     values: dict[str, np.ndarray] = dataclasses.field(repr=False)
+    #: Names of local variables that each worker initializes.
+    unset: list[str]
     #: Names in the place of operations and tensors.
     fetches: Any
     feed_names: list[str]
@@ -92,6 +94,7 @@ class Training:
             [variables[name] for name in others],
             [plan.values[name] for name in others],
         )
+        self._session.run([variables[name].initializer for name in plan.unset])
         self._fetches = tf.nest.map_structure(graph.as_graph_element, plan.fetches)
         self._feeds = [element(graph, name) for name in plan.feed_names]
         self._parameters = [variables[name] for name in plan.parameters]
