@@ -35,6 +35,8 @@ LOOPBACK = "127.0.0.1"
 #: Below the kernel's range, and above those that daemons have by default.
 _FIRST_PORT = 20000
 _PORT_RANGE = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range")
+#: Processes that give Python's own generator the same seed must not draw the same ports.
+_random = random.SystemRandom()
 _POLL_S = 0.1
 _FETCH_TIMEOUT_S = 600
 _JVM_OPTIONS = (
@@ -159,7 +161,7 @@ def free_port():
     """
     kernels_first = int(_PORT_RANGE.read_text().split()[0])
     while True:
-        port = random.randrange(_FIRST_PORT, max(kernels_first, _FIRST_PORT + 1000))
+        port = _random.randrange(_FIRST_PORT, max(kernels_first, _FIRST_PORT + 1000))
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind((LOOPBACK, port))
             return port

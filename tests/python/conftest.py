@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
 import runpy
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -245,12 +247,20 @@ def yarn(hdfs, tmp_path_factory):
 @pytest.fixture(scope="session")
 def s3_client():
     """What a client of `s3` has: `addresses` (of the server and, by the name of its bucket, of what
-    dies in front of it) and the `environment` of its process."""
-    addresses = {name: f"127.0.0.1:{hadoop_cluster.free_port()}" for name in ("tfos", "dying")}
-    impatient = {f"fs.s3a.bucket.dying.{name}": value for name, value in IMPATIENT.items()}
-    return types.SimpleNamespace(
-        addresses=addresses, environment=s3_server.environment(addresses, impatient)
-    )
+    dies in front of it) and the `environment` of its process. `taken` keeps their ports from others
+    until it is closed."""
+    addresses = {}
+    with contextlib.ExitStack() as taken:
+        for name in ("tfos", "dying"):
+            port = taken.enter_context(socket.socket())
+            port.bind(("127.0.0.1", hadoop_cluster.free_port()))
+            addresses[name] = f"127.0.0.1:{port.getsockname()[1]}"
+        impatient = {f"fs.s3a.bucket.dying.{name}": value for name, value in IMPATIENT.items()}
+        yield types.SimpleNamespace(
+            addresses=addresses,
+            environment=s3_server.environment(addresses, impatient),
+            taken=taken,
+        )
 
 
 @pytest.fixture(scope="session")
@@ -258,6 +268,7 @@ def s3(s3_client, tmp_path_factory):
     """An S3 with two buckets: `uri`, and `dying_uri`, which `wire` lets die."""
     server, dying = s3_client.addresses.values()
     directory = tmp_path_factory.mktemp("s3")
+    s3_client.taken.close()
     with (
         s3_server.S3Server(directory, ("tfos", "dying"), server) as running,
         DyingWire(dying, server) as wire,

@@ -107,6 +107,9 @@ class AskedCoordinator:
     def __init__(self):
         self.answers = {}
         self.strangers = 0
+        #: Nobody listens there, and nobody else can.
+        self.taken = socket.socket()
+        self.taken.bind(("127.0.0.1", 0))
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -130,32 +133,30 @@ class AskedCoordinator:
 
     def plan(self, timeout=10):
         """For a row to node 3, which can't be reached."""
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))  # and nobody listens
-            return FeedPlan(
-                feed_key=TOKEN,
-                ask_key=ASK_KEY,
-                encrypt="auto",
-                pickle=True,
-                coordinator=self.server.server_address,
-                job_id=secrets.token_bytes(16),
-                queue="input",
-                endpoints=[
-                    {
-                        "node_id": 3,
-                        "address": "127.0.0.1",
-                        "port": taken.getsockname()[1],
-                        "socket": "",
-                        "executor_id": "",
-                    }
-                ],
-                timeout=timeout,
-                region_bytes=1 << 20,
-                chunk_bytes=1 << 20,
-                epoch=0,
-                pickled=False,
-                replay=Replay(),
-            )
+        return FeedPlan(
+            feed_key=TOKEN,
+            ask_key=ASK_KEY,
+            encrypt="auto",
+            pickle=True,
+            coordinator=self.server.server_address,
+            job_id=secrets.token_bytes(16),
+            queue="input",
+            endpoints=[
+                {
+                    "node_id": 3,
+                    "address": "127.0.0.1",
+                    "port": self.taken.getsockname()[1],
+                    "socket": "",
+                    "executor_id": "",
+                }
+            ],
+            timeout=timeout,
+            region_bytes=1 << 20,
+            chunk_bytes=1 << 20,
+            epoch=0,
+            pickled=False,
+            replay=Replay(),
+        )
 
 
 @pytest.fixture
@@ -164,6 +165,7 @@ def coordinator():
     yield coordinator
     coordinator.server.shutdown()
     coordinator.server.server_close()
+    coordinator.taken.close()
     assert coordinator.strangers == 0
 
 

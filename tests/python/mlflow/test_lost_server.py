@@ -21,10 +21,10 @@ def test_training_goes_on_and_each_side_warns_once(
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "word-that-is-passed")
     rows = spark.range(1000).selectExpr("array(id % 7 / 7, 0.0D) AS x", "id % 7 / 7 AS y")
     out = tmp_path / "loss"
-    with mlflow.start_run() as run, socket.create_server(("127.0.0.1", 0)) as taken:
+    with mlflow.start_run() as run, socket.socket() as taken:
         here = mlflow.get_tracking_uri()
+        taken.bind(("127.0.0.1", 0))  # Nobody listens there, and nobody else can.
         port = taken.getsockname()[1]
-        taken.close()  # So nobody listens there.
         mlflow.set_tracking_uri(f"http://me:word-of-the-address@127.0.0.1:{port}")
         try:
             with tfos.run(
