@@ -208,8 +208,8 @@ def _assigned_gpus(
 def _gpus(
     wanted: int | None, index: int, hosts: Sequence[str], timeout: float
 ) -> Iterator[gpu.Leased]:
-    """GPUs of its host for one instance while it runs. ``hosts`` are those of all that run with it, and may
-    wait for it: ``timeout`` seconds are then the most that it waits for GPUs."""
+    """GPUs of its host for one instance while it runs. ``hosts`` are those of all that run with it,
+    and may wait for it: ``timeout`` seconds are then the most that it waits for GPUs."""
     if wanted is None:
         wanted = 1 if gpu.visible_gpus() else 0
     beside = hosts.count(hosts[index]) if hosts else 0

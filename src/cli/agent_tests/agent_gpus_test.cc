@@ -15,10 +15,13 @@ class AgentGpusTest : public AgentCommandTest {
   void TearDown() override { std::filesystem::remove_all(directory_); }
 
   /// Starts an agent with two GPUs and its node. `script`: of its nvidia-smi, which has said its
-  /// arguments and its process before.
+  /// arguments and its process before. It is for the usage: what GPUs there are, the agent has
+  /// asked by then.
   void RunWithGpus(const std::string& script, const std::string& program) {
     const std::string command = directory_ + "/nvidia-smi";
-    std::ofstream(command) << "#!/bin/sh\ncd " << directory_
+    std::ofstream(command) << "#!/bin/sh\ncd " << directory_ << "\ncase \"$*\" in\n"
+                           << "*=index,uuid*) echo \"0, $PWD/0\"; echo \"3, $PWD/3\"; exit ;;\n"
+                           << "*compute-apps*) exit ;;\nesac"
                            << "\necho \"$*\" >asked\necho $$ >pid\n"
                            << script << "\n";
     ASSERT_EQ(::chmod(command.c_str(), 0700), 0);

@@ -106,12 +106,13 @@ TEST_F(AgentCommandTest, WhatTheHostLacksIsToldEvenWithoutACoordinator) {
 }
 
 TEST_F(AgentCommandTest, SparksGpusAreRegisteredAndHandedOn) {
-  json bootstrap = Bootstrap(
-      "assert bootstrap['gpus'] == ['2']; say('state', state='running'); "
-      "say('done')");
-  bootstrap["gpus"] = {{"assigned", {"2"}}, {"count", 1}, {"fraction", 0.0}};
+  // A name of its own: tests that run at the same time lease by names.
+  const std::string name = "test-" + std::to_string(::getpid());
+  json bootstrap = Bootstrap("assert bootstrap['gpus'] == ['" + name +
+                             "']; say('state', state='running'); say('done')");
+  bootstrap["gpus"] = {{"assigned", {name}}, {"count", 1}, {"fraction", 0.0}};
   Launch(bootstrap);
-  EXPECT_EQ(registered_["gpus"], json({"2"}));
+  EXPECT_EQ(registered_["gpus"], json({name}));
   coordinator_.StartNode();
   coordinator_.Await("done");
 }

@@ -110,9 +110,8 @@ def gpus_in(*clusters):
 
 
 def test_a_node_in_place_of_a_lost_one_takes_no_gpu_of_another(two_gpus, leftovers):
-    with tfos.run(
-        two_gpus, programs.sum_until_another_came, nodes=(1, 2), gpu_count=1
-    ) as cluster:
+    program = programs.sum_until_another_came
+    with tfos.run(two_gpus, program, nodes=(1, 2), gpu_count=1) as cluster:
         both = gpus_in(cluster)
         assert len(set(both)) == 2
         wait_for(
@@ -121,7 +120,10 @@ def test_a_node_in_place_of_a_lost_one_takes_no_gpu_of_another(two_gpus, leftove
         )
         first = cluster.status()[1].pid
         os.kill(first, signal.SIGKILL)
-        wait_for(lambda: cluster.status()[1].pid not in (None, first), "another node 1")
+        wait_for(
+            lambda: cluster.status()[1].state == "running" and cluster.status()[1].pid != first,
+            "another node 1",
+        )
         assert gpus_in(cluster) == both
 
 
