@@ -166,7 +166,9 @@ def start(
     if resumption:
         progress.say(str(resumption))
     use_this_python(sc)
-    profile = profiles.profile_of_nodes(sc, request.resources, resolved.gpu_count)
+    profile = profiles.profile_of_nodes(
+        sc, request.resources, resolved.gpu_count, resolved.gpu_count_if_any
+    )
     profiles.warn_of_worker_memory(sc, profile)
     host = "" if isinstance(sc, ConnectContext) else conf.get("spark.driver.host", "")
     plan = ClusterPlan(request, roles, resolved, payload, profile, resumption, host)

@@ -20,20 +20,25 @@ logger = logging.getLogger(__name__)
 _WORKER_MEMORY = "pyspark.memory"
 
 
-def profile_of_nodes(spark_context: Any, resources: Any, gpu_count: int) -> Any:
+def profile_of_nodes(
+    spark_context: Any, resources: Any, gpu_count: int, gpu_count_if_any: int = 0
+) -> Any:
     """The ``pyspark.resource.ResourceProfile`` of the launch tasks; None for Spark's default. The
     server of Spark Connect knows it afterwards.
 
     resources: one that the program made. Without it, there is one where nodes get ``gpu_count``
-    whole GPUs, and Spark manages GPUs and gives its tasks another number of them.
+    whole GPUs, and Spark manages GPUs and gives its tasks another number of them. The same with
+    ``gpu_count_if_any`` where Spark's tasks share GPUs.
 
     Raises BadInputError for a ``resources`` of another type, and on local masters; with Spark
     Connect also for a profile that Spark can't do. Raises it for a ``gpu_count`` above what an
     executor has, and where nobody knows how many cores keep other nodes away from a node's GPUs.
     """
-    profile = _of_gpus(spark_context, gpu_count) if resources is None else resources
     if resources is not None:
         _check_given(spark_context, resources)
+        profile = resources
+    else:
+        profile = _of_gpus(spark_context, gpu_count, gpu_count_if_any)
     if profile is not None and isinstance(spark_context, ConnectContext):
         spark_context.register_profile(profile)
     return profile
@@ -99,12 +104,15 @@ def warn_of_worker_memory(spark_context: Any, profile: Any) -> None:
     )
 
 
-def _of_gpus(spark_context: Any, gpu_count: int) -> Any:
+def _of_gpus(spark_context: Any, gpu_count: int, gpu_count_if_any: int) -> Any:
     conf = spark_context.getConf()
     of_executor = conf.get("spark.executor.resource.gpu.amount")
-    if gpu_count == 0 or of_executor is None:
+    if of_executor is None:
         return None
-    if float(conf.get("spark.task.resource.gpu.amount", "1")) == gpu_count:
+    of_task = float(conf.get("spark.task.resource.gpu.amount", "1"))
+    if gpu_count == 0 and of_task < 1:
+        gpu_count = min(gpu_count_if_any, int(of_executor))
+    if gpu_count in (0, of_task):
         return None
     if int(of_executor) < gpu_count:
         raise BadInputError(

@@ -105,6 +105,15 @@ def test_nodes_have_a_gpu_each_without_dynamic_allocation(spark_on, workers, tmp
         tfos.run(sc, programs.write_gpus, nodes=2, gpu_count=2)
 
 
+def test_nodes_that_take_a_gpu_where_there_is_one_have_it_for_themselves(
+    spark_on, workers, tmp_path
+):
+    """As ``TFCluster.run`` asks. Other tasks of the application share a GPU."""
+    sc = spark_on(workers.url, **EXECUTORS).sparkContext
+    use_all_executors(sc)
+    assert len(gpus_of_nodes(sc, tmp_path, nodes=3, gpu_count_if_any=1)) == 3
+
+
 def gpus_in(*clusters):
     return sorted(gpu for cluster in clusters for node in cluster.status() for gpu in node.gpus)
 

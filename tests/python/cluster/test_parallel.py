@@ -358,6 +358,7 @@ def test_no_instances_are_refused(spark):
 def test_nodes_need_no_profile_where_tasks_have_what_they_need(gpu_count, conf):
     sc = FakeSparkContext("yarn", conf=conf)
     assert profiles.profile_of_nodes(sc, None, gpu_count) is None
+    assert profiles.profile_of_nodes(sc, None, gpu_count, 1) is None
 
 
 SHARED_GPU = {
@@ -388,8 +389,9 @@ def test_cores_that_must_keep_nodes_off_a_gpu_are_to_be_named(master):
 def test_a_node_takes_so_many_cores_that_no_other_fits(master, version, cores, of_node):
     conf = {**SHARED_GPU, **({"spark.executor.cores": cores} if cores else {})}
     sc = FakeSparkContext(master, version=version, conf=conf)
-    asked = profiles.profile_of_nodes(sc, None, 1).taskResources
-    assert (asked["cpus"].amount, asked["gpu"].amount) == (of_node, 1)
+    for wanted in ((1, 0), (0, 1)):
+        asked = profiles.profile_of_nodes(sc, None, *wanted).taskResources
+        assert (asked["cpus"].amount, asked["gpu"].amount) == (of_node, 1)
 
 
 def test_a_limit_of_workers_that_nodes_would_inherit_is_warned_of(caplog):
