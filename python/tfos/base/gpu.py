@@ -105,10 +105,10 @@ def _is_in_spark_task() -> bool:
 
 
 def list_free_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:
-    """The GPUs of this host that no process computes on now, as far as the driver shows processes:
-    in a container it shows its own alone."""
+    """Those of the visible ones that no process computes on now, as far as the driver shows
+    processes: in a container it shows its own alone."""
     busy = set(_answer(command, _BUSY_QUERY))
-    return [gpu for gpu in list_gpus(command) if gpu.uuid not in busy]
+    return [gpu for gpu in visible_gpus(command) if gpu.uuid not in busy]
 
 
 def _answer(command: Sequence[str], query: Sequence[str]) -> list[str]:
@@ -136,7 +136,8 @@ def _answer(command: Sequence[str], query: Sequence[str]) -> list[str]:
 def pick(
     count: int, worker_index: int = -1, command: Sequence[str] = NVIDIA_SMI, *, free: bool = False
 ) -> list[str]:
-    """The indices of ``count`` GPUs for one of the processes on this host.
+    """The indices of ``count`` GPUs for one of the processes on this host, among those that are
+    visible to them.
 
     With ``worker_index`` >= 0 processes of different indices get disjoint GPUs, as long as there
     are enough for all of them; after that they wrap around. With -1 the least used ones are taken.
@@ -146,7 +147,7 @@ def pick(
     """
     if count <= 0:
         return []
-    gpus = list_gpus(command)
+    gpus = visible_gpus(command)
     if free and len(gpus) >= count:
         every, gpus = len(gpus), list_free_gpus(command)
         if len(gpus) < count:
@@ -158,7 +159,7 @@ def pick(
     if len(gpus) < count:
         raise BadInputError(
             f"{count} GPU(s) were asked for and this host has {len(gpus)}: ask for fewer per node, "
-            "or run on hosts that have them"
+            "or run on hosts that have them. Where CUDA_VISIBLE_DEVICES is set, others don't count"
         )
     if worker_index < 0:
         gpus.sort(key=lambda gpu: gpu.memory_used)

@@ -111,14 +111,22 @@ def run(
 
 
 def prepare_process(gpu_count: int, index: int = -1, hosts: Sequence[str] = ()) -> None:
-    """Makes this process see ``gpu_count`` GPUs, or none on a host that has no GPU.
+    """Makes this process see ``gpu_count`` GPUs, or none on a host that has no GPU for it.
 
-    ``hosts`` are those of all instances, of which this is number ``index``: instances on the same
-    host get different GPUs.
+    They are those of its Spark task, if Spark has assigned some. Else ``hosts`` are those of all
+    instances, of which this is number ``index``: instances on the same host get different GPUs.
+    BadInputError says how many there are when they are fewer than ``gpu_count``.
     """
-    count = gpu_count if gpu.is_available() else 0
-    indices = gpu.pick(count, _position_on_host(index, hosts))
-    os.environ.update(gpu.environment(indices))
+    indices = _gpus_of_task()
+    if indices is None:
+        count = gpu_count if gpu_count > 0 and gpu.visible_gpus() else 0
+        indices = gpu.pick(count, _position_on_host(index, hosts))
+    elif len(indices) < gpu_count:
+        raise BadInputError(
+            f"{gpu_count} GPU(s) were asked for and Spark assigned {len(indices)} to the task: "
+            "raise spark.task.resource.gpu.amount"
+        )
+    os.environ.update(gpu.environment(indices[:gpu_count]))
 
 
 class _Task:
@@ -191,17 +199,24 @@ def _assigned_gpus(
 ) -> contextlib.AbstractContextManager[gpu.Leased] | None:
     """Those that Spark gave to this task, or as many others of its executor where nodes have them.
     None where Spark manages no GPUs."""
-    from pyspark import TaskContext
-
-    resource = TaskContext.get().resources().get("gpu")
-    if resource is None:
+    assigned = _gpus_of_task()
+    if assigned is None:
         return None
-    assigned = list(resource.addresses)
     if tasks_share:
         return contextlib.nullcontext(gpu.Leased(assigned))
     return gpu.leased(
         len(assigned), timeout=timeout, assigned=assigned, of_executor=executor.gpus()
     )
+
+
+def _gpus_of_task() -> list[str] | None:
+    """What Spark assigned to the task that this process runs; None outside of tasks, and where it
+    manages no GPUs."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    resource = None if context is None else context.resources().get("gpu")
+    return None if resource is None else list(resource.addresses)
 
 
 @contextlib.contextmanager

@@ -226,6 +226,16 @@ def test_instances_of_a_barrier_share_gpus_that_are_too_few(spark, gpus_of_execu
     assert results == [["0"], ["0"]]
 
 
+@pytest.mark.parametrize("instances", [2, 3])
+def test_instances_take_gpus_that_the_executors_environment_leaves(
+    spark_on, gpus_of_executors, instances
+):
+    gpus_of_executors(4)
+    spark = spark_on("local[3]", **{"spark.executorEnv.CUDA_VISIBLE_DEVICES": "2,3"})
+    results = TFParallel.run(spark.sparkContext, lambda args, ctx: ctx.gpus, None, instances)
+    assert {gpu for gpus in results for gpu in gpus} == {"2", "3"}
+
+
 @pytest.mark.parametrize("gpu_count", [0, 2])
 @pytest.mark.parametrize("use_barrier", [True, False])
 def test_an_instance_knows_its_task(spark, tmp_path, gpus_of_executors, gpu_count, use_barrier):

@@ -2,11 +2,13 @@
 
 import os
 import socket
+from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
 
 from tensorflowonspark import TFNode, compat, util
+from tfos.errors import BadInputError
 
 
 def keras3_model():
@@ -119,9 +121,34 @@ def test_single_node_env_gives_instances_of_a_host_different_gpus(tmp_path, monk
     hosts = ["one", "two", "one"]
     seen = []
     for index in range(3):
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)  # Each is a process of its own.
         util.single_node_env(1, index, hosts)
         seen.append(os.environ["CUDA_VISIBLE_DEVICES"])
     assert seen == ["0", "0", "1"]
+
+
+def test_single_node_env_takes_gpus_that_the_environment_leaves(tmp_path, monkeypatch):
+    script = tmp_path / "nvidia-smi"
+    script.write_text("#!/bin/sh\nprintf '0, GPU-a, 5, 9\\n1, GPU-b, 7, 9\\n'\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    for visible in ("1", ""):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        util.single_node_env(1)
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
+
+
+def test_single_node_env_takes_gpus_of_its_task(monkeypatch):
+    from pyspark import TaskContext
+
+    gpus = SimpleNamespace(addresses=["3", "1"])
+    task = SimpleNamespace(resources=lambda: {"gpu": gpus})
+    monkeypatch.setattr(TaskContext, "get", lambda: task)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    util.single_node_env(1)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "3"
+    with pytest.raises(BadInputError, match=r"3 GPU\(s\) were asked for and Spark assigned 2"):
+        util.single_node_env(3)
 
 
 def test_single_node_env_hides_gpus_where_none_are_asked_for_or_there(tmp_path, monkeypatch):
