@@ -125,7 +125,8 @@ def _answer(command: Sequence[str], query: Sequence[str]) -> list[str]:
         )
     except subprocess.TimeoutExpired as error:
         raise TfosError(
-            f"{command[0]} did not answer within {_TIMEOUT_SECONDS} s: this host's GPU driver hangs"
+            f"{command[0]} did not answer within {_TIMEOUT_SECONDS} s: this host's GPU driver "
+            "hangs, or persistence mode is off (nvidia-smi -pm 1)"
         ) from error
     if found.returncode != 0:
         # The tool without a loaded driver: an image for GPU hosts, on a host without one.

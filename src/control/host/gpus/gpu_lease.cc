@@ -18,6 +18,7 @@
 
 #include "base/format.h"
 #include "base/process/subprocess.h"
+#include "base/time/deadline.h"
 #include "control/host/captured_run.h"
 #include "net/unix_address.h"
 
@@ -25,7 +26,6 @@ namespace tfos::control {
 namespace {
 
 constexpr int kSlotsOfAGpu = 10;
-constexpr std::chrono::seconds kInventoryPatience(10);
 /// GPUs of a cluster that has just ended may be held for another moment.
 constexpr std::chrono::seconds kLeasePatience(10);
 constexpr std::chrono::milliseconds kLeaseInterval(100);
@@ -131,10 +131,18 @@ std::vector<Gpu> GpusOfSpark(const GpuRequest& request, const std::vector<Gpu>& 
 
 /// What it prints.
 boost::asio::awaitable<Result<std::string>> AskNvidiaSmi(boost::asio::any_io_executor executor,
-                                                         std::string query, Deadline deadline) {
+                                                         std::string query,
+                                                         std::chrono::milliseconds patience) {
   SubprocessOptions command;  // Named: GCC 12 destroys aggregates in an awaited call twice.
   command.argv = {"nvidia-smi", std::move(query), "--format=csv,noheader"};
+  const Deadline deadline = Deadline::After(patience);
   Result<CapturedRun> run = co_await RunCaptured(executor, std::move(command), deadline);
+  if (!run.ok() && deadline.passed()) {
+    co_return Status(ErrorKind::kUnsupported,
+                     fmt::format("list the GPUs: nvidia-smi did not answer within {} s: the driver "
+                                 "hangs, or persistence mode is off (nvidia-smi -pm 1)",
+                                 std::chrono::duration<double>(patience).count()));
+  }
   if (!run.ok()) co_return run.status().Annotate("list the GPUs");
   if (!run->exit.success()) {
     co_return Status(ErrorKind::kUnsupported,
@@ -189,10 +197,10 @@ void MarkGpusInUse(const std::string& text, std::vector<Gpu>& gpus) {
 }
 
 boost::asio::awaitable<Result<std::vector<Gpu>>> NvidiaSmiInventory::List(
-    boost::asio::any_io_executor executor, Deadline deadline) {
+    boost::asio::any_io_executor executor) {
   // Named, here and below: GCC 12 destroys aggregates in an awaited call twice.
   std::string query = "--query-gpu=index,uuid";
-  Result<std::string> listed = co_await AskNvidiaSmi(executor, std::move(query), deadline);
+  Result<std::string> listed = co_await AskNvidiaSmi(executor, std::move(query), patience_);
   if (!listed.ok()) {
     if (listed.status().code().value() == ENOENT) co_return std::vector<Gpu>();
     co_return listed.status();
@@ -200,7 +208,7 @@ boost::asio::awaitable<Result<std::vector<Gpu>>> NvidiaSmiInventory::List(
   Result<std::vector<Gpu>> gpus = ParseGpuList(*listed);
   if (!gpus.ok()) co_return gpus.status();
   query = "--query-compute-apps=gpu_uuid";
-  Result<std::string> used = co_await AskNvidiaSmi(executor, std::move(query), deadline);
+  Result<std::string> used = co_await AskNvidiaSmi(executor, std::move(query), patience_);
   if (!used.ok()) co_return used.status();
   MarkGpusInUse(*used, *gpus);
   co_return gpus;
@@ -277,8 +285,7 @@ boost::asio::awaitable<Result<GpuLease>> TakeGpus(boost::asio::any_io_executor e
   boost::asio::steady_timer timer(executor);
   while (true) {
     if (request.count > 0 && listed_until.passed()) {
-      Result<std::vector<Gpu>> found =
-          co_await inventory.List(executor, Deadline::After(kInventoryPatience));
+      Result<std::vector<Gpu>> found = co_await inventory.List(executor);
       // Those of Spark have names even where nvidia-smi has none for them.
       if (!found.ok() && !of_spark) co_return found.status();
       if (found.ok()) gpus = std::move(found).value();

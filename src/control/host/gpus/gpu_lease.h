@@ -3,13 +3,13 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <chrono>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/process/unique_fd.h"
-#include "base/time/deadline.h"
 #include "control/messages/launch_messages.h"
 #include "tfos/status.h"
 
@@ -28,15 +28,22 @@ class GpuInventory {
   virtual ~GpuInventory() = default;
   /// Empty when there are none.
   virtual boost::asio::awaitable<Result<std::vector<Gpu>>> List(
-      boost::asio::any_io_executor executor, Deadline deadline) = 0;
+      boost::asio::any_io_executor executor) = 0;
 };
 
 /// Asks `nvidia-smi`, twice: for the GPUs and for the processes that compute on them. A host
 /// without that program has no GPUs. Threads: the executor's, which serves others meanwhile.
 class NvidiaSmiInventory final : public GpuInventory {
  public:
-  boost::asio::awaitable<Result<std::vector<Gpu>>> List(boost::asio::any_io_executor executor,
-                                                        Deadline deadline) override;
+  /// `patience`: for each answer. Without persistence mode the driver initializes each GPU first.
+  explicit NvidiaSmiInventory(std::chrono::milliseconds patience = std::chrono::seconds(30))
+      : patience_(patience) {}
+
+  boost::asio::awaitable<Result<std::vector<Gpu>>> List(
+      boost::asio::any_io_executor executor) override;
+
+ private:
+  std::chrono::milliseconds patience_;
 };
 
 /// The GPUs in what `nvidia-smi --query-gpu=index,uuid --format=csv,noheader` prints.

@@ -202,13 +202,17 @@ TEST(GpuLeaseTest, WhoOnlyLooksForSlotsIsNoUserOfTheGpu) {
   EXPECT_THAT(lease.status().ToString(), HasSubstr("processes that are not of tfos use GPU 0"));
 }
 
-/// An `nvidia-smi` whose GPU a foreign process uses the first time that it is asked.
+/// An `nvidia-smi` whose GPU a foreign process uses the first time that it is asked. Or one that
+/// waits for ever.
 class FakeNvidiaSmi {
  public:
-  explicit FakeNvidiaSmi(const std::string& uuid) : path_(std::getenv("PATH")) {
+  explicit FakeNvidiaSmi(const std::string& uuid, bool answers = true)
+      : path_(std::getenv("PATH")) {
     EXPECT_NE(::mkdtemp(directory_.data()), nullptr);
     std::ofstream(directory_ + "/nvidia-smi")
-        << "#!/bin/sh\ncase \"$1\" in\n--query-gpu=*) echo '0, " << uuid << "' ;;\n"
+        << "#!/bin/sh\n"
+        << (answers ? "" : "exec sleep infinity\n") << "case \"$1\" in\n--query-gpu=*) echo '0, "
+        << uuid << "' ;;\n"
         << "*) [ -e " << directory_ << "/asked ] || echo '" << uuid << "'; : >" << directory_
         << "/asked ;;\nesac\n";
     EXPECT_EQ(::chmod((directory_ + "/nvidia-smi").c_str(), 0700), 0);
@@ -289,8 +293,7 @@ TEST(NvidiaSmiInventoryTest, SaysWhichGpusAreInUse) {
       io,
       [&]() -> boost::asio::awaitable<void> {
         for (int round = 0; round < 2; ++round) {
-          Result<std::vector<Gpu>> gpus =
-              co_await inventory.List(io.get_executor(), Deadline::Infinite());
+          Result<std::vector<Gpu>> gpus = co_await inventory.List(io.get_executor());
           EXPECT_TRUE(gpus.ok()) << gpus.status().ToString();
           if (!gpus.ok() || gpus->size() != 1) co_return;
           EXPECT_EQ(gpus->front().uuid, uuid);
@@ -300,6 +303,22 @@ TEST(NvidiaSmiInventoryTest, SaysWhichGpusAreInUse) {
       [](const std::exception_ptr& thrown) { EXPECT_EQ(thrown, nullptr); });
   io.run();
   EXPECT_THAT(in_use, ElementsAre(true, false));
+}
+
+TEST(NvidiaSmiInventoryTest, SaysWhatToDoWhereTheDriverDoesNotAnswerInTime) {
+  const FakeNvidiaSmi fake(MakeGpus(1)[0].uuid, /*answers=*/false);
+  boost::asio::io_context io;
+  NvidiaSmiInventory inventory(std::chrono::milliseconds(100));
+  std::string said;
+  boost::asio::co_spawn(
+      io,
+      [&]() -> boost::asio::awaitable<void> {
+        said = (co_await inventory.List(io.get_executor())).status().ToString();
+      },
+      [](const std::exception_ptr& thrown) { EXPECT_EQ(thrown, nullptr); });
+  io.run();
+  EXPECT_THAT(said, HasSubstr("nvidia-smi did not answer within 0.1 s: the driver hangs, or"));
+  EXPECT_THAT(said, HasSubstr("nvidia-smi -pm 1"));
 }
 
 TEST(GpuLeaseTest, EndsWithItsHolderHoweverThatEnds) {
