@@ -67,16 +67,17 @@ def list_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:
 
 def visible_gpus(command: Sequence[str] = NVIDIA_SMI) -> list[Gpu]:
     """Those that CUDA_VISIBLE_DEVICES leaves to this process, in its order, as CUDA reads it: the
-    list ends at the first word that fits none. All where it names parts of GPUs (MIG). In a Spark
-    task the variable counts as the executor has it."""
+    list ends at the first word that fits none. A slice of a GPU (MIG) is one by its name, and says
+    nothing about its memory. In a Spark task the variable counts as the executor has it."""
     gpus = list_gpus(command)
     variable = variables_of_executor()["CUDA_VISIBLE_DEVICES"]
     if variable is None:
         return gpus
     left = []
     for name in (part.strip() for part in variable.split(",")):
-        if name.startswith("MIG-"):
-            return gpus
+        if name.startswith("MIG-"):  # The driver does not list them.
+            left.append(Gpu(name, name, 0, 0))
+            continue
         is_uuid = name.startswith("GPU-")
         named = [g for g in gpus if g.index == name or (is_uuid and g.uuid.startswith(name))]
         if not named:

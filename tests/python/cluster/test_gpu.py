@@ -10,7 +10,7 @@ import types
 import pytest
 
 import tfos
-from support.places import SUPPORT
+from support.places import RUN_ID, SUPPORT
 from support.programs import nodes as programs
 from support.waiting import BOUND_SECONDS, wait_for
 from tensorflowonspark import gpu_info
@@ -47,7 +47,7 @@ def test_lists_what_the_driver_reports(four_gpus):
         ("", ""),
         ("-1", ""),
         ("1,9,0", "1"),
-        ("MIG-x", "0123"),
+        ("MIG-x,MIG-y", "MIG-xMIG-y"),
     ],
 )
 def test_those_count_that_the_executors_environment_leaves(
@@ -314,6 +314,14 @@ def test_gpus_that_earlier_tasks_chose_for_themselves_do_not_bind_nodes(
     assert sorted(node["visible"] for node in nodes.values()) == ["0", "1"]
     none = gpus_of_nodes(spark, tmp_path / "none")
     assert [node["visible"] for node in none.values()] == ["", ""]
+
+
+def test_nodes_have_slices_of_a_gpu(spark_on, tmp_path, gpus_of_executors):
+    gpus_of_executors(1)
+    slices = [f"MIG-{RUN_ID}-{number}" for number in range(2)]
+    spark = spark_on("local[2]", **{"spark.executorEnv.CUDA_VISIBLE_DEVICES": ",".join(slices)})
+    nodes = gpus_of_nodes(spark, tmp_path / "nodes", gpu_count=1)
+    assert sorted(node["visible"] for node in nodes.values()) == slices
 
 
 def test_nodes_of_a_cluster_share_a_gpu(spark, tmp_path, gpus_of_executors):

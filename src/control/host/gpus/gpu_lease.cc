@@ -178,7 +178,10 @@ std::vector<Gpu> VisibleGpus(const std::vector<Gpu>& gpus, std::string_view visi
     const std::size_t end = std::min(visible.find(','), visible.size());
     const std::string_view name = Trim(visible.substr(0, end));
     visible.remove_prefix(std::min(end + 1, visible.size()));
-    if (name.starts_with("MIG-")) return gpus;
+    if (name.starts_with("MIG-")) {
+      left.push_back({.index = std::string(name), .uuid = std::string(name)});
+      continue;
+    }
     const auto named = Named(gpus, name);
     if (named == gpus.end()) break;
     left.push_back(*named);

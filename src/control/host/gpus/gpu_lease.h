@@ -50,8 +50,8 @@ class NvidiaSmiInventory final : public GpuInventory {
 Result<std::vector<Gpu>> ParseGpuList(const std::string& text);
 
 /// Those of `gpus` that are in `visible`, in its order: as CUDA reads CUDA_VISIBLE_DEVICES, whose
-/// list ends at the first word that fits none. Nothing is left out where it names parts of GPUs
-/// (MIG), which nvidia-smi does not list.
+/// list ends at the first word that fits none. A slice of a GPU (MIG), which nvidia-smi does not
+/// list, is one by the name that it has there.
 std::vector<Gpu> VisibleGpus(const std::vector<Gpu>& gpus, std::string_view visible);
 
 /// Marks the GPUs that are in what `nvidia-smi --query-compute-apps=gpu_uuid --format=csv,noheader`

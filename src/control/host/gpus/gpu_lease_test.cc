@@ -259,7 +259,7 @@ TEST(VisibleGpusTest, AreThoseThatTheVariableNamesInItsOrder) {
   EXPECT_THAT(visible(""), IsEmpty());
   EXPECT_THAT(visible("-1"), IsEmpty());
   EXPECT_THAT(visible("1,7,0"), ElementsAre("1"));
-  EXPECT_THAT(visible("MIG-x"), ElementsAre("0", "1", "2"));
+  EXPECT_THAT(visible("MIG-x,MIG-y"), ElementsAre("MIG-x", "MIG-y"));
 }
 
 TEST(TakeGpusTest, CountsTheVisibleOnesAlone) {
