@@ -15,7 +15,9 @@ from tfos.spark import installation
 
 
 def test_nothing_is_packed_for_a_directory_that_nobody_serves(tmp_path):
-    done = submitted(tmp_path, "--env-directory", "s3a://b/e", "--python-env", tiny_environment(tmp_path))
+    done = submitted(
+        tmp_path, "--env-directory", "s3a://b/e", "--python-env", tiny_environment(tmp_path)
+    )
     assert done.returncode == 2
     assert "no file system is configured for s3a://" in done.stderr
     assert not (tmp_path / "cache").exists()

@@ -45,7 +45,10 @@ def test_a_metric_needs_no_local_variables_initializer(spark, leftovers):
     with session.graph.as_default():
         _, update = tf1.metrics.mean(session.graph.get_tensor_by_name(feeds[0]))
         seen = tf1.get_variable(
-            "seen", [], collections=[tf1.GraphKeys.LOCAL_VARIABLES], initializer=tf1.zeros_initializer()
+            "seen",
+            [],
+            collections=[tf1.GraphKeys.LOCAL_VARIABLES],
+            initializer=tf1.zeros_initializer(),
         )
         session.run(seen.initializer)
         session.run(tf1.assign(seen, 7))

@@ -12,9 +12,7 @@ def workers_with_gpus(count: int, directory: pathlib.Path, gpus: int = 1) -> Spa
     script = directory / "discover"
     # Each Worker's GPUs have names of their own, as those of hosts would have.
     addresses = ",".join(f'\\"$PPID-{number}\\"' for number in range(gpus))
-    script.write_text(
-        f'#!/bin/sh\necho "{{\\"name\\":\\"gpu\\",\\"addresses\\":[{addresses}]}}"\n'
-    )
+    script.write_text(f'#!/bin/sh\necho "{{\\"name\\":\\"gpu\\",\\"addresses\\":[{addresses}]}}"\n')
     script.chmod(0o755)
     options = {
         "spark.worker.resource.gpu.amount": gpus,

@@ -2,9 +2,8 @@
 ``ctx.checkpoint``.
 
 One node writes: the first of those that train. The step thread copies the variables to the host's
-memory, and a thread of the callback writes them. When training begins, the same node reads the
-newest whole checkpoint, and gives the others what it has read. So a directory that only one node
-reaches is enough, unless nodes may be lost, and HDFS is not read once for each node.
+memory, and a thread of the callback writes them. :mod:`tfos.keras.checkpoint.restoring` reads them
+when training begins.
 
 With ``sharded=True`` each node writes a part. They agree on each checkpoint before they copy what
 they write: at the end of an epoch, where they meet anyway, and after a step in which one of them
@@ -28,22 +27,20 @@ from tfos.keras import callback_state, reporting
 from tfos.keras.callback import Callback, tell_companions
 from tfos.keras.checkpoint.agreement import Agreement
 from tfos.keras.checkpoint.archive import Trained
-from tfos.keras.checkpoint.directory import Saved, State, unusable
+from tfos.keras.checkpoint.directory import State
 from tfos.keras.checkpoint.model import (
     are_alike,
     bytes_of,
     check,
-    compare,
     described,
     optimizer_of,
-    seeds_of,
     variables_of,
 )
 from tfos.keras.checkpoint.parts import PartedDirectory, split
+from tfos.keras.checkpoint.restoring import Restoring
 from tfos.keras.checkpoint.writer import Writer
 from tfos.keras.empty_epochs import EpochWatch
 from tfos.keras.fit import is_distributed
-from tfos.keras.joining import state_of
 from tfos.keras.position.looks import Looks
 from tfos.keras.skipping import is_skipping, skip_no_more, skip_steps
 from tfos.keras.variables import steps_of, whole_value
@@ -114,8 +111,7 @@ class Checkpoints(Callback):
         self._remembered: callback_state.State = {}
         self._watch = EpochWatch()
         self._looks: Looks | None = None  # of a node that Spark feeds
-        #: Of the epoch that goes on, if this node has read it.
-        self._trained: bytes | None = None
+        self._restoring = Restoring(self._directory, epochs_done, steps_done)
         self._last_time = 0.0
         self._counts = {"checkpoints": 0, "checkpoint_failures": 0}
         import keras
@@ -147,9 +143,9 @@ class Checkpoints(Callback):
             self._agreement = Agreement(self._directory, model, self._every is not None)
         if not is_distributed(optimizer):
             self._members = [0]
-            position = self._restore()
+            position = self._restoring.alone(model, self.companions)
         elif collective.group().has_state:
-            position = self._restore_together()
+            position = self._restoring.together(model, self.companions, self._meet)
             if self._agreement is not None:
                 self._agreement.begin()
         else:  # It joins others that train, which give it everything.
@@ -167,7 +163,7 @@ class Checkpoints(Callback):
                 if step:
                     skipped = skip_steps(model, step, reads=False)
                 if self._looks is not None:
-                    self._looks.begin_after(step, self._trained)
+                    self._looks.begin_after(step, self._restoring.trained)
             # Curves over the step go on where they were.
             skips = step if skipped else 0
             made = whole_value(steps_of(optimizer)) - skips
@@ -299,12 +295,13 @@ class Checkpoints(Callback):
         nodes = collective.all_gather(tf.constant([is_whole], tf.int64), name="whether it is whole")
         return bool(nodes.numpy().all())
 
-    def _meet(self) -> None:
+    def _meet(self) -> list[int]:
         """Learns who trains. All nodes call it."""
         ranks = collective.all_gather(
             tf.constant([collective.rank()], tf.int64), name="the nodes that have checkpoints"
         )
         self._members = ranks.numpy().tolist()
+        return self._members
 
     def _save(self, epoch: int, step: int, trained: Trained | None = None) -> None:
         """``trained``: the rows of the epoch that were trained on, where that is known."""
@@ -416,88 +413,6 @@ class Checkpoints(Callback):
                 )
         if outcomes and self._report is not None:
             self._report(**self._counts)
-
-    # The begin.
-
-    def _restore_together(self) -> tuple[int, int] | None:
-        """What :meth:`_restore` returned on the node that has read, on all nodes, which have its
-        state then."""
-        seeds = seeds_of(self.model)
-        position: tuple[int, int] | None = None
-        has_read = False
-        while True:
-            self._meet()
-            first = self._members[0]
-            if collective.rank() == first and not has_read:
-                position, has_read = self._restore(), True
-            try:
-                found = collective.broadcast(
-                    [
-                        tf.constant([position is not None, *(position or (0, 0))], tf.int64),
-                        *map(tf.convert_to_tensor, seeds),
-                    ],
-                    first,
-                    name="where training goes on",
-                )
-            except tf.errors.AbortedError:
-                continue  # It was lost: the next one reads.
-            there, epoch, step = found[0].numpy().tolist()
-            if not there:
-                return None
-            # If that node is lost now, another one gives what it has not read: then once more.
-            remembered = callback_state.state_of(self.companions) if has_read else {}
-            given = self.model.optimizer._together.share(
-                state_of(self.model),
-                epoch if has_read else -1,
-                rest=callback_state.encoded(remembered),
-            )
-            if given.epoch >= 0:
-                break
-        if not has_read:
-            callback_state.adopt(self.companions, callback_state.decoded(given.rest))
-            for seed, value in zip(seeds, found[1:], strict=True):
-                # Nodes go on with random numbers of their own, from the same place.
-                seed.assign(tf.stack([tf.convert_to_tensor(seed)[0], value[1]]))
-        return epoch, step
-
-    def _restore(self) -> tuple[int, int] | None:
-        """The epoch, and how many steps of it were made, of the newest checkpoint, which this model
-        has then; None if there is none."""
-        directory = self._directory
-        try:
-            directory.try_to_write()
-            saved = directory.newest()
-            self._compare_with_driver(saved)
-            if saved is None:
-                return None
-            variables = variables_of(self.model)
-            compare(saved, [described(one) for one in variables], optimizer_of(self.model))
-            for variable, kind, value in zip(
-                variables, saved.variables, directory.values(saved), strict=True
-            ):
-                dtype = tf.as_dtype(kind.dtype).as_numpy_dtype
-                variable.assign(value if value.dtype == dtype else value.view(dtype))
-            callback_state.adopt(self.companions, directory.callbacks(saved))
-            if self._steps_done is not None and (trained := directory.trained(saved)):
-                self._trained = trained[1].tobytes()
-        except OSError as error:
-            raise unusable(directory.name, error) from error
-        return saved.checkpoint.epoch, saved.checkpoint.step
-
-    def _compare_with_driver(self, saved: Saved | None) -> None:
-        """Raises :class:`BadInputError` where the driver does not feed what the model has left."""
-        epochs, steps = (0, 0) if saved is None else saved.checkpoint[1:]
-        here, there = f"{epochs} epochs", str(self._epochs_done)
-        if self._epochs_done in (None, epochs):
-            here, there = f"{here} and {steps} steps", f"{there} and {self._steps_done}"
-            if self._steps_done in (None, steps):
-                return
-        raise BadInputError(
-            f"resume: this node finds {here} that are done in {self._directory.name}, and the "
-            f"driver found {there}. The hosts of the driver and of the nodes must share that "
-            "directory. If they do, somebody else has written there meanwhile: another fit of this "
-            "program, or a cluster that had not ended yet. Then run it again"
-        )
 
 
 class _PruneError(Exception):

@@ -162,7 +162,12 @@ def test_what_is_not_this_users_is_refused(folder):
                 os.chmod(readable, 0o755)
                 command = [shutil.copy(executable.path(), readable), "status"]
                 other = subprocess.run(
-                    command, capture_output=True, text=True, user=12345, group=12345, extra_groups=[]
+                    command,
+                    capture_output=True,
+                    text=True,
+                    user=12345,
+                    group=12345,
+                    extra_groups=[],
                 )
             assert other.returncode == FAILED and cluster.cluster_id not in other.stdout
         assert tfos("status").returncode == RUNS
