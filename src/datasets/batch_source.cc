@@ -226,6 +226,7 @@ void BatchSource::Reading::BeginPass(const Stream& stream) {
   const bool has_batch = now != ready.end() && holds_batch(*now);
   if (has_batch) passes.OnBatchLeft();
   passes.Begin();
+  if (passes.shares_epoch()) reader.NoteOtherPass();
   if (has_batch) passes.OnBatch();
 }
 

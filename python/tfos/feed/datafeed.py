@@ -100,6 +100,12 @@ class FeedSource:
         position: bytes | None = self.batch_source(queue).position_after(epoch, batches)
         return position
 
+    def batches_drawn(self, queue: str, epoch: int) -> int | None:
+        """How many batches of an epoch this node's program has asked for; None where that is not
+        known."""
+        drawn: int | None = self.batch_source(queue).batches_of(epoch)
+        return drawn
+
     def merge_positions(self, nodes: list[bytes], before: bytes) -> bytes:
         """What all nodes have trained on, with what an earlier cluster had before, as checkpoints
         have it. Raises :class:`tfos.errors.FeedError` where that is not known."""

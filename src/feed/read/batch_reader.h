@@ -132,6 +132,10 @@ class BatchReader {
   std::optional<EpochLog::Position> PositionAfter(std::uint32_t epoch, std::uint64_t batches) {
     return log_.Of(epoch, batches);
   }
+  /// As EpochLog::BatchesOf.
+  std::optional<std::uint64_t> BatchesOf(std::uint32_t epoch) { return log_.BatchesOf(epoch); }
+  /// As EpochLog::OnOtherPass.
+  void NoteOtherPass() { log_.OnOtherPass(); }
   /// A batch without a row that was made beside this reader.
   void NoteEmptyBatch(std::uint32_t epoch) { log_.OnBatch(epoch, {}); }
 

@@ -170,6 +170,14 @@ void BindBatches(nb::module_& module) {
       .def("position_after", &PositionAfter, nb::arg("epoch"), nb::arg("batches"),
            "For merge_positions: which rows a program has trained on after the first batches of an "
            "epoch. None where that is not known.")
+      .def(
+          "batches_of",
+          [](datasets::BatchSource& source, std::uint32_t epoch) {
+            return source.reader().BatchesOf(epoch);
+          },
+          nb::arg("epoch"),
+          "How many batches of an epoch were asked for, since keep_log. None where that is not "
+          "known.")
       .def_prop_ro(
           "epochs", [](datasets::BatchSource& source) { return source.reader().whole_epochs(); },
           "How many epochs were read to their end.")

@@ -23,6 +23,9 @@ from tfos.keras.fit import is_distributed
 from tfos.keras.position.datasets import is_step_by_step
 
 _NOT_ONE_FOR_ONE = "its steps are not the batches of one ctx.dataset on all nodes, one for one"
+_DRAWN_ELSEWHERE = (
+    "something else than fit may draw from ctx.dataset, such as a callback that iterates over it"
+)
 #: Beyond the last step of an epoch.
 _NEVER = 1 << 60
 #: Two looks are at least so many seconds apart, where a checkpoint is not due more often.
@@ -67,6 +70,8 @@ class Looks:
         #: All nodes can say what they have trained on in this epoch.
         self.is_known = False
         self._is_first = True  # This node is the one that writes, as of the last look.
+        #: An epoch has had batches that `fit` did not train on: the next ones may have such, too.
+        self._draws_elsewhere = False
         self._why_not = _NOT_ONE_FOR_ONE
         self._said_why_not = False
 
@@ -84,7 +89,7 @@ class Looks:
         if not self._is_alone and collective.group().is_elastic:
             self._why_not = "nodes may be lost (nodes=(least, most))"
             return
-        can = is_step_by_step(model, params, companions)
+        can = not self._draws_elsewhere and is_step_by_step(model, params, companions)
         self._epoch = self._feed.begin_log() if can else None
         self.is_known = self._epoch is not None
         if not self._is_alone:
@@ -107,9 +112,19 @@ class Looks:
             whole = not self._look(not is_whole(), _NEVER, of_all=True)
             if not whole:
                 trained = self._trained()
+            else:
+                self._compare_with_drawn()
         self.is_known = False
         self._steps_before, self._before = 0, b""
         return whole, trained
+
+    def _compare_with_drawn(self) -> None:
+        """At the end of an epoch, in which all that was drawn was trained on, or else drawn by
+        something else than ``fit``."""
+        assert self._epoch is not None
+        drawn = self._feed.batches_drawn(*self._epoch)
+        if drawn is not None and drawn > self._own - self._steps_before:
+            self._draws_elsewhere, self._why_not = True, _DRAWN_ELSEWHERE
 
     def say_why_not(self) -> None:
         """Once: that a checkpoint does not have the position in the data."""
@@ -166,7 +181,7 @@ class Looks:
         if not self._is_first:
             return None
         if nodes is None or self._before is None:
-            self._why_not = "a node does not know the rows of all its batches"
+            self._why_not = f"a node does not know the rows of all its batches: {_DRAWN_ELSEWHERE}"
             return None
         try:
             return queue, self._feed.merge_positions(nodes, self._before)

@@ -29,6 +29,11 @@ void EpochLog::OnBatch(std::uint32_t epoch, std::vector<Part> parts) {
   if (batches_.size() > kMostAhead) AddUp();
 }
 
+void EpochLog::OnOtherPass() {
+  const MutexLock lock(mutex_);
+  is_known_ = false;  // Until the next epoch begins.
+}
+
 void EpochLog::OnPassed(std::uint32_t epoch, Part part) {
   const MutexLock lock(mutex_);
   // Numbers count all of them.
@@ -81,6 +86,12 @@ std::optional<EpochLog::Position> EpochLog::Of(std::uint32_t epoch, std::uint64_
     }
   }
   return position;
+}
+
+std::optional<std::uint64_t> EpochLog::BatchesOf(std::uint32_t epoch) {
+  const MutexLock lock(mutex_);
+  if (!keeps_ || epoch_ != epoch) return std::nullopt;
+  return added_up_ + batches_.size();
 }
 
 }  // namespace tfos::feed

@@ -43,13 +43,18 @@ class EpochLog {
   void Begin();
   /// The next batch of the epoch. One without rows may have no part.
   void OnBatch(std::uint32_t epoch, std::vector<Part> parts);
+  /// Another pass takes batches of the epoch, too: nobody knows which ones a program trains on.
+  void OnOtherPass();
   /// These rows are another node's now. They have the next number, from 1 on.
   void OnPassed(std::uint32_t epoch, Part part);
 
   /// Of the first `batches` of the epoch. None: it is not known, as it does not keep them, there
-  /// were fewer, or too many more, it was asked for more before, or rows have no origin, or those
-  /// of two jobs.
+  /// were fewer, or too many more, it was asked for more before, rows have no origin, or those
+  /// of two jobs, or several passes have taken them.
   std::optional<Position> Of(std::uint32_t epoch, std::uint64_t batches);
+  /// How many batches of the epoch there were. None: it is not known, as it does not keep them, or
+  /// they were forgotten.
+  std::optional<std::uint64_t> BatchesOf(std::uint32_t epoch);
 
  private:
   struct Chunk {

@@ -105,6 +105,18 @@ TEST_F(EpochLogTest, RowsWithoutAPlaceInTheDataAreNotKnown) {
   EXPECT_TRUE(log_.Of(2, 1));
 }
 
+TEST_F(EpochLogTest, WhatSeveralPassesHaveTakenIsNotKnown) {
+  log_.OnBatch(0, {{a_, {0, 4}}});
+  log_.OnOtherPass();
+  log_.OnBatch(0, {{a_, {4, 9}}});
+  EXPECT_FALSE(log_.Of(0, 1));
+  EXPECT_EQ(log_.BatchesOf(0), 2u);
+  log_.OnBatch(1, {{b_, {0, 2}}});
+  EXPECT_TRUE(log_.Of(1, 1));
+  EXPECT_EQ(log_.BatchesOf(1), 1u);
+  EXPECT_FALSE(log_.BatchesOf(0));
+}
+
 TEST_F(EpochLogTest, WhatWasPassedOnHasNumbers) {
   log_.OnBatch(3, {{a_, {0, 4}}});
   log_.OnPassed(3, {a_, {7, 9}});

@@ -30,6 +30,9 @@ class PassTracker {
     batches_ = 0;
   }
 
+  /// Whether the epoch has batches that a pass before has had, which was left or goes on.
+  bool shares_epoch() const { return left_; }
+
   void OnBatch() { ++batches_; }
 
   /// The last batch was made for this pass, which is left without it: the next one gets it.

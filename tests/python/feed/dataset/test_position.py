@@ -48,12 +48,14 @@ def fit(
     steps_done: int | None,
     stop_after: int | None = None,
     prefetch: int = 0,
+    draws: str = "",
 ) -> tuple[list[list[int]], list[int]]:
     """The rows of each batch that was made in the second epoch, in their order, and the epochs that
-    Keras went through."""
+    Keras went through. ``draws``: a callback takes a batch of each epoch, of an iterator that it
+    makes "anew" or has "held" since the first one."""
     ended_feed.prepare(keras, node.source.asked_for_more)
     trained: list[list[int]] = []
-    going = {"epoch": -1, "heard": 0}
+    going: dict[str, Any] = {"epoch": -1}
 
     def note(numbers: Any) -> Any:
         if going["epoch"] == 1:
@@ -69,6 +71,10 @@ def fit(
             going["epoch"] = epoch
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            if draws and batch == 0:
+                if draws == "anew" or "iterator" not in going:
+                    going["iterator"] = iter(dataset)
+                next(going["iterator"])
             kept._writer.wait(60)
             if going["epoch"] == 1 and batch + 1 == stop_after:
                 raise Interrupted
@@ -132,6 +138,21 @@ def test_each_row_of_the_epoch_is_trained_on_once(
     assert epochs == [1, 2]
     assert sorted(rows + sum(batches, [])) == list(range(ROWS))
     assert third.server.counters()["rows"] == ROWS - 40 + ROWS
+
+
+@pytest.mark.parametrize("draws", ["anew", "held"])
+def test_batches_that_a_callback_draws_leave_no_position(
+    make_nodes: Any, tmp_path: Path, draws: str
+) -> None:
+    node = DatasetNode(make_nodes(1))
+    for epoch in range(2):
+        feed(node, epoch, {})
+    with pytest.warns(RuntimeWarning, match="something else than fit may draw"):
+        fit(node, tmp_path, None, stop_after=3, draws=draws)
+    checkpoints = CheckpointDirectory(tmp_path)
+    saved = checkpoints.newest()
+    assert saved is not None and saved.checkpoint[1:] == (1, 3)
+    assert checkpoints.trained(saved) is None
 
 
 def test_rows_in_another_order_are_found_out(make_nodes: Any, tmp_path: Path) -> None:

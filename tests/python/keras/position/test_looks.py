@@ -18,6 +18,11 @@ class Feed:
     def begin_log(self):
         return ("input", 0)
 
+    drawn = None
+
+    def batches_drawn(self, queue, epoch):
+        return self.drawn
+
     def position_after(self, queue, epoch, batches):
         return b"%d" % batches
 
@@ -36,7 +41,8 @@ class Training:
         self.written = []
         monkeypatch.setattr(looks_of.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(looks_of, "is_step_by_step", lambda *_: True)
-        self.looks = Looks(Feed(), every, due_in or self.due_in, self.save)
+        self.feed = Feed()
+        self.looks = Looks(self.feed, every, due_in or self.due_in, self.save)
         self.step = 0
 
     def due_in(self):
@@ -109,6 +115,17 @@ def test_a_checkpoint_has_the_rows_of_its_step(monkeypatch):
     assert training.looks.end_epoch(lambda: True) == (True, None)
     training.begin()
     assert training.looks.end_epoch(lambda: False) == (False, ("input", b",0"))
+
+
+@pytest.mark.parametrize(("drawn", "is_known"), [(2, True), (3, False), (None, True)])
+def test_batches_that_were_no_steps_leave_later_epochs_without_rows(monkeypatch, drawn, is_known):
+    training = Training(monkeypatch, 60.0)
+    training.begin()
+    training.make(2, 1.0)
+    training.feed.drawn = drawn
+    assert training.looks.end_epoch(lambda: True) == (True, None)
+    training.begin()
+    assert training.looks.is_known is is_known
 
 
 def test_without_a_log_each_node_decides_for_itself(monkeypatch):
