@@ -58,7 +58,7 @@ def _summed(op: Any, upstream: Any, like: Any, wire: tf.DType | None = None) -> 
         for gradient, value in zip(upstream, like, strict=True)
     ]
     for gradient, value in zip(known, like, strict=True):
-        gradient.set_shape(value.shape)  # Nodes compare what they know.
+        gradient.set_shape(value.shape)  # Which TensorFlow may not know.
     tag = op.get_attr("tag")
     name = f"gradients of {tag.decode() if isinstance(tag, bytes) else tag}"
     return collective.group().all_reduce(known, None, name, wire)

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import atexit
 import os
-import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -180,7 +179,6 @@ class Group:
                 wire=rounded,
                 tensors=[tensors[place] for place in places],
                 tag=_tag(name, tensors, places),
-                dynamic=_dynamic(tensors[place].shape for place in places),
             ).reduced
             _put(results, places, tensors, reduced)
         return reduced
@@ -194,7 +192,6 @@ class Group:
                 group=self._handle,
                 tensors=[tensors[place] for place in places],
                 tag=_tag(name, tensors, places),
-                dynamic=_dynamic(tensors[place].shape for place in places),
                 root=root,
             )
             _put(results, places, tensors, received)
@@ -208,8 +205,7 @@ class Group:
         gathered = self._ops.all_gather(
             group=self._handle,
             tensor=tensor,
-            tag=f"{name} of rows {tensor.dtype.name}{row}",
-            dynamic=_dynamic([row]),
+            tag=f"{name} of rows {tensor.dtype.name}",
         ).gathered
         gathered.set_shape(tf.TensorShape([None]).concatenate(row))
         return gathered
@@ -240,20 +236,10 @@ def _check_type(tensor: tf.Tensor) -> None:
         )
 
 
-def _dynamic(shapes: Iterable[tf.TensorShape]) -> int:
-    """1 where some of the shapes are known in each run alone: members compare those of the run."""
-    return int(not all(shape.is_fully_defined() for shape in shapes))
-
-
 def _tag(name: str, tensors: list[tf.Tensor], places: list[int]) -> str:
-    """What the nodes compare besides the number of elements: the name, and what is in the tensors.
-    Compared are 256 bytes, so of many shapes the last are in the checksum only."""
-    dtype = tensors[places[0]].dtype.name
-    shapes = [str(tensors[place].shape) for place in places]
-    if len(shapes) == 1:
-        return f"{name} of {dtype}{shapes[0]}"
-    text = " ".join(shape.replace(" ", "") for shape in shapes)
-    return f"{name} of {len(shapes)} tensors {zlib.crc32(text.encode()):08x}: {dtype} {text}"
+    """What the nodes compare besides the shapes, which the op puts in front."""
+    count, dtype = len(places), tensors[places[0]].dtype.name
+    return f"{name} of {dtype}" if count == 1 else f"{name} of {count} tensors of {dtype}"
 
 
 def _put(results: Any, places: list[int], like: list[tf.Tensor], into: list[Any]) -> None:

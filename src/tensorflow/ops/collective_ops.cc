@@ -36,7 +36,6 @@ struct Kernel {
   std::int64_t root = 0;
   std::int64_t average = 0;
   std::int64_t wire = 0;
-  std::int64_t dynamic = 0;  ///< The name does not have the shapes, which differ between runs.
 };
 
 std::unique_ptr<Kernel> ReadKernel(TF_OpKernelConstruction* construction, TF_Status* status) {
@@ -55,9 +54,6 @@ std::unique_ptr<Kernel> ReadKernel(TF_OpKernelConstruction* construction, TF_Sta
   }
   if (Api().GetCode(status) == kTfOk) {
     Api().GetAttrInt64(construction, "wire", &kernel->wire, status);
-  }
-  if (Api().GetCode(status) == kTfOk) {
-    Api().GetAttrInt64(construction, "dynamic", &kernel->dynamic, status);
   }
   return kernel;
 }
@@ -105,25 +101,23 @@ std::vector<std::int64_t> ShapeOf(const TF_Tensor* tensor) {
 /// Of the 256 bytes of a name that members compare: the rest is for what Python says.
 constexpr std::size_t kMostShapeBytes = 64;
 
-/// As Python writes shapes; many of them as a checksum (FNV-1a).
-std::string TextOf(const std::vector<std::vector<std::int64_t>>& shapes) {
+/// What members compare. The shapes are those of the run: what each member knows of them before
+/// differs, such as where one has traced a function with other sizes. They are in front, as long
+/// names are cut; of many shapes a checksum is (FNV-1a).
+std::string NameWith(const std::vector<std::vector<std::int64_t>>& shapes, const Kernel& kernel) {
   std::string text;
   for (const std::vector<std::int64_t>& shape : shapes) {
     text += text.empty() ? "(" : " (";
     for (const std::int64_t size : shape) text += std::to_string(size) + ",";
     text += ")";
   }
-  if (text.size() <= kMostShapeBytes) return text;
+  if (text.size() <= kMostShapeBytes) return text + " " + kernel.name;
   std::uint64_t sum = 0xcbf29ce484222325;
   for (const char letter : text) {
     sum = (sum ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
   }
-  return std::to_string(shapes.size()) + " shapes " + std::to_string(sum);
-}
-
-/// What members compare: with shapes that only this run knows, in front, as long names are cut.
-std::string NameWith(const std::vector<std::vector<std::int64_t>>& shapes, const Kernel& kernel) {
-  return kernel.dynamic != 0 ? TextOf(shapes) + " " + kernel.name : kernel.name;
+  return std::to_string(shapes.size()) + " shapes " + std::to_string(sum) + " " + kernel.name +
+         ": " + text;
 }
 
 /// Gives the op's output `index`, a single number of a type that TensorFlow calls `dtype`.
@@ -288,20 +282,19 @@ void Run(void* kernel, TF_OpKernelContext* context) {
   constexpr const char* kRoot = "root: int = 0";
   constexpr const char* kAverage = "average: int = 0";
   constexpr const char* kWire = "wire: int = 0";
-  constexpr const char* kDynamic = "dynamic: int = 0";
   RegisterOp({.name = "TfosAllReduce",
               .attributes = {"T: {float, double, int32, int64, half, bfloat16}", "N: int >= 1",
-                             kTag, kRoot, kAverage, kWire, kDynamic},
+                             kTag, kRoot, kAverage, kWire},
               .inputs = {"group: int64", "weight: double", "tensors: N * T"},
               .outputs = {"reduced: N * T", "total: double"}},
              &Run<&AllReduce>, &Create, &Destroy);
   RegisterOp({.name = "TfosBroadcast",
-              .attributes = {"T: type", "N: int >= 1", kTag, kRoot, kAverage, kWire, kDynamic},
+              .attributes = {"T: type", "N: int >= 1", kTag, kRoot, kAverage, kWire},
               .inputs = {"group: int64", "tensors: N * T"},
               .outputs = {"broadcast: N * T"}},
              &Run<&Broadcast>, &Create, &Destroy);
   RegisterOp({.name = "TfosAllGather",
-              .attributes = {"T: type", kTag, kRoot, kAverage, kWire, kDynamic},
+              .attributes = {"T: type", kTag, kRoot, kAverage, kWire},
               .inputs = {"group: int64", "tensor: T"},
               .outputs = {"gathered: T", "first: int64"}},
              &Run<&AllGather>, &Create, &Destroy);
