@@ -29,7 +29,8 @@ class Fused {
   /// Sums of everybody's tensors. With `weight` the tensors are multiplied by it first, and the
   /// sums divided by that of all weights: a mean over rows, if it is the number of rows. All zero
   /// weights give zeros.
-  /// `wire`: as in Group::AllReduce. Returns the sum of all weights; 0 for a sum.
+  /// `wire`: as in Group::AllReduce. What travels as float16 is scaled to its range. Returns the
+  /// sum of all weights; 0 for a sum.
   Result<double> AllReduce(DType dtype, std::optional<double> weight,
                            std::span<const Exchanged> tensors, std::string_view name,
                            std::optional<DType> wire = {});

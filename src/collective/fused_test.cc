@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "collective/test_members.h"
@@ -55,6 +58,60 @@ TEST(FusedTest, AveragesHalvesWithWeightsBeyondTheirRange) {
     ASSERT_TRUE(fused.AllReduce(DType::kBfloat16, 100'000.0, tensors, "x").ok());
     EXPECT_EQ(mean[0], mine[0]);
   });
+}
+
+/// What `count` members make of the same elements, each with a weight of its own, on the wire as
+/// float16: as sums, or means by weight.
+std::vector<float> ThroughFloat16(Transport transport, std::uint32_t count,
+                                  const std::vector<float>& elements, bool is_mean) {
+  std::vector<std::vector<float>> results(count);
+  RunMembers(MakeMembers(count, transport), [&](Group& group) {
+    Fused fused(group);
+    std::vector<float> rest;
+    const std::vector<float> few = {elements[2]};
+    const std::vector<Exchanged> tensors = {Tensor(elements, results[group.rank()]),
+                                            Tensor(few, rest)};
+    const auto weight = is_mean ? std::optional<double>(group.rank() * 32) : std::nullopt;
+    const auto done =
+        fused.AllReduce(DType::kFloat32, weight, tensors, "gradients", DType::kFloat16);
+    ASSERT_TRUE(done.ok()) << done.status().ToString();
+  });
+  for (const std::vector<float>& result : results) {
+    EXPECT_EQ(std::memcmp(result.data(), results[0].data(), result.size() * sizeof(float)), 0);
+  }
+  return results[0];
+}
+
+TEST(FusedTest, NeitherSmallNorLargeElementsAreLostOnTheWay) {
+  constexpr std::uint32_t kMembers = 4;
+  for (const Transport transport : {Transport::kTcp, Transport::kTwoHosts}) {
+    for (const float scale : {1e-30F, 1e-7F, 1e-6F, 1e-3F, 1.0F, 1e6F, 1e30F}) {
+      for (const bool is_mean : {false, true}) {
+        std::vector<float> elements(20'000);
+        for (std::size_t i = 0; i < elements.size(); ++i) {
+          elements[i] = scale * (static_cast<float>(i % 1999) - 999) / 1000;
+        }
+        const std::vector<float> found = ThroughFloat16(transport, kMembers, elements, is_mean);
+        double error = 0, all = 0;
+        for (std::size_t i = 0; i < elements.size(); ++i) {
+          const double exact = static_cast<double>(elements[i]) * (is_mean ? 1 : kMembers);
+          error += std::abs(static_cast<double>(found[i]) - exact);
+          all += std::abs(exact);
+        }
+        EXPECT_LT(error / all, 1e-3) << scale << (is_mean ? " as a mean" : " as a sum");
+      }
+    }
+  }
+}
+
+TEST(FusedTest, WhatIsNoNumberStaysSoAndSpoilsNoOther) {
+  std::vector<float> elements(20'000, 1e-6F);
+  elements[0] = std::numeric_limits<float>::infinity();
+  elements[1] = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> mean = ThroughFloat16(Transport::kTcp, 3, elements, false);
+  EXPECT_EQ(mean[0], elements[0]);
+  EXPECT_TRUE(std::isnan(mean[1]));
+  EXPECT_NEAR(mean[2], 3e-6, 3e-9);
 }
 
 TEST(FusedTest, WhoHasNoWeightSpoilsNothing) {

@@ -42,6 +42,10 @@ Clock::Duration Generation::waited() const {
   return hosts_.memory == nullptr ? mesh_->waited() : mesh_->waited() + hosts_.memory->waited();
 }
 
+bool Generation::Narrows(std::size_t bytes) const {
+  return hosts_.members.size() > 1 && bytes > kDoublingLimit;
+}
+
 Team Generation::All() const {
   std::vector<std::uint32_t> all(size());
   std::iota(all.begin(), all.end(), 0);

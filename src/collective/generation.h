@@ -43,6 +43,9 @@ class Generation {
   /// How long the current operation has waited for members that had not begun it.
   Clock::Duration waited() const;
 
+  /// Whether sums of so many bytes go between hosts as the type on the wire. The same for all.
+  bool Narrows(std::size_t bytes) const;
+
   /// Numbers an operation and begins it. Its name may be too long.
   Operation Begin(Operation operation, std::string_view name);
 

@@ -206,6 +206,8 @@ class Group::Transaction {
   /// This member's place among those of the generation.
   std::uint32_t place() const;
   std::uint32_t size() const { return group_.size(); }
+  /// Whether the elements of an AllReduce of so many bytes are rounded to its `wire`.
+  bool Narrows(std::size_t bytes) const;
 
   Status AllReduce(DType dtype, std::span<std::byte> data, std::string_view name,
                    std::optional<DType> wire = {});

@@ -110,6 +110,11 @@ std::uint32_t Group::Transaction::place() const {
   return group_.generation_->place();
 }
 
+bool Group::Transaction::Narrows(std::size_t bytes) const {
+  group_.mutex_.AssertHeld();
+  return group_.generation_->Narrows(bytes);
+}
+
 Status Group::Transaction::AllReduce(DType dtype, std::span<std::byte> data, std::string_view name,
                                      std::optional<DType> wire) {
   group_.mutex_.AssertHeld();

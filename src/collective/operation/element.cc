@@ -1,5 +1,6 @@
 #include "collective/operation/element.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -77,6 +78,17 @@ TFOS_VECTORIZED void ScaleFloats(float factor, std::byte* elements, std::size_t 
   for (std::size_t i = 0; i < count; ++i) {
     Store(Load<float>(elements + i * 4) * factor, elements + i * 4);
   }
+}
+
+/// As bits, whose order is that of the magnitudes.
+TFOS_VECTORIZED std::int32_t LargestBits(const std::byte* elements, std::size_t count) {
+  std::int32_t largest = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int32_t bits = Load<std::int32_t>(elements + i * 4) & 0x7fffffff;
+    const std::int32_t counted = bits < 0x7f800000 ? bits : 0;
+    largest = counted > largest ? counted : largest;
+  }
+  return largest;
 }
 
 template <typename T>
@@ -230,6 +242,10 @@ void ScaleElements(DType dtype, double factor, std::span<std::byte> elements) {
     case DType::kBytes:
       return;
   }
+}
+
+float LargestMagnitude(std::span<const std::byte> elements) {
+  return std::bit_cast<float>(LargestBits(elements.data(), elements.size() / sizeof(float)));
 }
 
 void NarrowElements(DType narrow, std::span<const std::byte> from, std::span<std::byte> to) {

@@ -32,6 +32,10 @@ void AddElements(DType dtype, std::span<const std::byte> from, std::span<std::by
 /// Multiplies by `factor`; integers are rounded towards zero. Not for kBytes.
 void ScaleElements(DType dtype, double factor, std::span<std::byte> elements);
 
+/// The largest magnitude among float32 elements; infinite ones and NaN don't count. 0 if there is
+/// none.
+float LargestMagnitude(std::span<const std::byte> elements);
+
 /// Whether float32 can be made narrower as `dtype`: float16 or bfloat16.
 constexpr bool IsNarrow(DType dtype) {
   return dtype == DType::kFloat16 || dtype == DType::kBfloat16;

@@ -99,6 +99,18 @@ TEST(ElementTest, Scales) {
   EXPECT_EQ(halves[0], 0x4000);
 }
 
+TEST(ElementTest, TheLargestMagnitudeIsOfNumbers) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  std::vector<float> floats(100, 0.5F);
+  floats[7] = -3;
+  floats[98] = kInfinity;
+  floats[99] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(LargestMagnitude(Bytes(floats)), 3);
+  floats.assign(3, -kInfinity);
+  EXPECT_EQ(LargestMagnitude(Bytes(floats)), 0);
+  EXPECT_EQ(LargestMagnitude({}), 0);
+}
+
 TEST(ElementTest, NamesEveryType) {
   for (int number = 1; number <= 7; ++number) {
     EXPECT_GT(ElementBytes(static_cast<DType>(number)), 0u);
