@@ -34,6 +34,22 @@ double TakeWeight(DType dtype, const std::byte* at) {
   return static_cast<double>(weight);
 }
 
+/// What weighted elements of a mean, and the weight that goes along with them, are multiplied with:
+/// the sum of large elements times weights is finite as their mean is. A power of two, so no
+/// element but the tiniest loses anything.
+constexpr double kHeadroom = 0x1p-24;
+
+/// to = from * factor; `to` may be the same memory.
+void Take(DType dtype, double factor, std::span<const std::byte> from, std::span<std::byte> to) {
+  if (factor == 0) {
+    std::ranges::fill(to, std::byte{0});  // A product would leave NaN what it is.
+  } else if (factor != 1) {
+    ScaleElements(dtype, factor, from, to);
+  } else if (!from.empty() && from.data() != to.data()) {
+    std::memcpy(to.data(), from.data(), from.size());
+  }
+}
+
 std::size_t BytesOf(std::span<const Exchanged> tensors) {
   std::size_t bytes = 0;
   for (const Exchanged& tensor : tensors) bytes += tensor.from.size();
@@ -61,22 +77,20 @@ int ExponentFor(double most) {
 
 }  // namespace
 
-void Fused::Pack(std::span<const Exchanged> tensors, std::size_t more) {
+void Fused::Pack(DType dtype, double factor, std::span<const Exchanged> tensors, std::size_t more) {
   buffer_.resize(BytesOf(tensors) + more);
-  std::byte* at = buffer_.data();
+  std::span<std::byte> rest = buffer_;
   for (const Exchanged& tensor : tensors) {
-    if (tensor.from.empty()) continue;
-    std::memcpy(at, tensor.from.data(), tensor.from.size());
-    at += tensor.from.size();
+    Take(dtype, factor, tensor.from, rest.first(tensor.from.size()));
+    rest = rest.subspan(tensor.from.size());
   }
 }
 
-void Fused::Unpack(std::span<const Exchanged> tensors) const {
-  const std::byte* at = buffer_.data();
+void Fused::Unpack(DType dtype, double factor, std::span<const Exchanged> tensors) const {
+  std::span<const std::byte> rest = buffer_;
   for (const Exchanged& tensor : tensors) {
-    if (tensor.to.empty()) continue;
-    std::memcpy(tensor.to.data(), at, tensor.to.size());
-    at += tensor.to.size();
+    Take(dtype, factor, rest.first(tensor.to.size()), tensor.to);
+    rest = rest.subspan(tensor.to.size());
   }
 }
 
@@ -117,38 +131,38 @@ Result<double> Fused::Reduce(Group::Transaction& transaction, DType dtype,
     }
     if (is_scaled) exponent = ExponentFor(most);
   }
-  const double factor = std::ldexp(share, exponent);
+  const double factor = rides_along ? *weight * kHeadroom : std::ldexp(share, exponent);
   // A tensor alone needs no buffer: its result is made where it goes.
   const bool alone = tensors.size() == 1 && more == 0;
   if (alone) {
-    if (!tensors[0].from.empty()) std::ranges::copy(tensors[0].from, tensors[0].to.begin());
+    Take(dtype, factor, tensors[0].from, tensors[0].to);
   } else {
-    Pack(tensors, more);
+    Pack(dtype, factor, tensors, more);
   }
   const std::span<std::byte> all = alone ? tensors[0].to : std::span(buffer_);
-  const std::span<std::byte> elements = all.first(all.size() - more);
-  if (factor == 0) {
-    std::ranges::fill(elements, std::byte{0});  // A product would leave NaN what it is.
-  } else if (factor != 1) {
-    ScaleElements(dtype, factor, elements);
-  }
-  if (rides_along) PutWeight(dtype, *weight, elements.data() + elements.size());
+  std::byte* const behind = all.data() + all.size() - more;
+  if (rides_along) PutWeight(dtype, factor, behind);
   TFOS_RETURN_IF_ERROR(transaction.AllReduce(dtype, all, name, wire));
+  double back = std::ldexp(1, -exponent);
   if (rides_along) {
-    total = TakeWeight(dtype, elements.data() + elements.size());
-    if (total > 0 && total != 1) ScaleElements(dtype, 1 / total, elements);
+    const double sum = TakeWeight(dtype, behind);
+    total = sum / kHeadroom;
+    if (sum > 0) back = 1 / sum;
   }
-  if (exponent != 0) ScaleElements(dtype, std::ldexp(1, -exponent), elements);
-  if (!alone) Unpack(tensors);
+  if (alone) {
+    Take(dtype, back, all, all);
+  } else {
+    Unpack(dtype, back, tensors);
+  }
   return total;
 }
 
 Status Fused::Broadcast(std::uint32_t root, std::span<const Exchanged> tensors,
                         std::string_view name) {
   return group_.Transact([&](Group::Transaction& transaction) -> Status {
-    Pack(tensors, 0);
+    Pack(DType::kBytes, 1, tensors, 0);
     TFOS_RETURN_IF_ERROR(transaction.Broadcast(root, buffer_, name));
-    Unpack(tensors);
+    Unpack(DType::kBytes, 1, tensors);
     return {};
   });
 }

@@ -41,8 +41,10 @@ class Fused {
   Result<double> Reduce(Group::Transaction& transaction, DType dtype, std::optional<double> weight,
                         std::span<const Exchanged> tensors, std::string_view name,
                         std::optional<DType> wire);
-  void Pack(std::span<const Exchanged> tensors, std::size_t more);
-  void Unpack(std::span<const Exchanged> tensors) const;
+  /// Elements come into `buffer_` and out of it times `factor`; behind them it has room for `more`
+  /// bytes.
+  void Pack(DType dtype, double factor, std::span<const Exchanged> tensors, std::size_t more);
+  void Unpack(DType dtype, double factor, std::span<const Exchanged> tensors) const;
 
   Group& group_;
   std::vector<std::byte> buffer_;

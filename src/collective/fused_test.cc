@@ -49,6 +49,19 @@ TEST(FusedTest, AveragesByWeight) {
   }
 }
 
+TEST(FusedTest, AMeanIsFiniteWhereTheWeightedSumIsNot) {
+  RunMembers(MakeMembers(2), [](Group& group) {
+    Fused fused(group);
+    const std::vector<float> mine = {3e38F, -2.5F, 1e-30F};
+    std::vector<float> mean;
+    const std::vector<Exchanged> tensors = {Tensor(mine, mean)};
+    const auto weights = fused.AllReduce(DType::kFloat32, 128, tensors, "x");
+    ASSERT_TRUE(weights.ok());
+    EXPECT_EQ(*weights, 256);
+    EXPECT_EQ(mean, mine);
+  });
+}
+
 TEST(FusedTest, AveragesHalvesWithWeightsBeyondTheirRange) {
   RunMembers(MakeMembers(2), [](Group& group) {
     Fused fused(group);

@@ -74,10 +74,9 @@ TFOS_VECTORIZED void AddFloats(const std::byte* from, std::byte* to, std::size_t
   }
 }
 
-TFOS_VECTORIZED void ScaleFloats(float factor, std::byte* elements, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    Store(Load<float>(elements + i * 4) * factor, elements + i * 4);
-  }
+TFOS_VECTORIZED void ScaleFloats(float factor, const std::byte* from, std::byte* to,
+                                 std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) Store(Load<float>(from + i * 4) * factor, to + i * 4);
 }
 
 /// As bits, whose order is that of the magnitudes.
@@ -99,9 +98,9 @@ void Add(std::span<const std::byte> from, std::span<std::byte> to) {
 }
 
 template <typename T>
-void Scale(double factor, std::span<std::byte> elements) {
-  for (std::size_t i = 0; i + sizeof(T) <= elements.size(); i += sizeof(T)) {
-    Store(Scaled(Load<T>(elements.data() + i), factor), elements.data() + i);
+void Scale(double factor, std::span<const std::byte> from, std::span<std::byte> to) {
+  for (std::size_t i = 0; i + sizeof(T) <= to.size(); i += sizeof(T)) {
+    Store(Scaled(Load<T>(from.data() + i), factor), to.data() + i);
   }
 }
 
@@ -224,21 +223,22 @@ void AddElements(DType dtype, std::span<const std::byte> from, std::span<std::by
   }
 }
 
-void ScaleElements(DType dtype, double factor, std::span<std::byte> elements) {
+void ScaleElements(DType dtype, double factor, std::span<const std::byte> from,
+                   std::span<std::byte> to) {
   switch (dtype) {
     case DType::kFloat32:
-      return ScaleFloats(static_cast<float>(factor), elements.data(),
-                         elements.size() / sizeof(float));
+      return ScaleFloats(static_cast<float>(factor), from.data(), to.data(),
+                         to.size() / sizeof(float));
     case DType::kFloat64:
-      return Scale<double>(factor, elements);
+      return Scale<double>(factor, from, to);
     case DType::kInt32:
-      return Scale<std::int32_t>(factor, elements);
+      return Scale<std::int32_t>(factor, from, to);
     case DType::kInt64:
-      return Scale<std::int64_t>(factor, elements);
+      return Scale<std::int64_t>(factor, from, to);
     case DType::kFloat16:
-      return Scale<Float16>(factor, elements);
+      return Scale<Float16>(factor, from, to);
     case DType::kBfloat16:
-      return Scale<Bfloat16>(factor, elements);
+      return Scale<Bfloat16>(factor, from, to);
     case DType::kBytes:
       return;
   }

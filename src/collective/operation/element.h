@@ -29,8 +29,10 @@ std::string_view DTypeName(DType dtype);
 /// integers wrap around. Not for kBytes.
 void AddElements(DType dtype, std::span<const std::byte> from, std::span<std::byte> to);
 
-/// Multiplies by `factor`; integers are rounded towards zero. Not for kBytes.
-void ScaleElements(DType dtype, double factor, std::span<std::byte> elements);
+/// Multiplies by `factor`; integers are rounded towards zero. `to` has the size of `from`, and may
+/// be the same memory. Not for kBytes.
+void ScaleElements(DType dtype, double factor, std::span<const std::byte> from,
+                   std::span<std::byte> to);
 
 /// The largest magnitude among float32 elements; infinite ones and NaN don't count. 0 if there is
 /// none.

@@ -89,13 +89,13 @@ TEST(ElementTest, RoundsHalvesToEven) {
 
 TEST(ElementTest, Scales) {
   std::vector<float> floats = {1, -3, 10};
-  ScaleElements(DType::kFloat32, 0.5, Bytes(floats));
+  ScaleElements(DType::kFloat32, 0.5, Bytes(floats), Bytes(floats));
   EXPECT_EQ(floats, (std::vector<float>{0.5F, -1.5F, 5}));
   std::vector<std::int64_t> integers = {7, -7};
-  ScaleElements(DType::kInt64, 0.5, Bytes(integers));
+  ScaleElements(DType::kInt64, 0.5, Bytes(integers), Bytes(integers));
   EXPECT_EQ(integers, (std::vector<std::int64_t>{3, -3}));
   std::vector<std::uint16_t> halves = {0x3c00};  // 1
-  ScaleElements(DType::kFloat16, 2, Bytes(halves));
+  ScaleElements(DType::kFloat16, 2, Bytes(halves), Bytes(halves));
   EXPECT_EQ(halves[0], 0x4000);
 }
 
