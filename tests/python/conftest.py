@@ -78,6 +78,10 @@ SESSION_MOUNTS = "session"
 def pytest_configure(config):
     progress.register(config)
     os.environ[RUN_VARIABLE] = RUN_ID
+    # Processes that are killed leave files there.
+    if not hasattr(config, "workerinput"):  # Else it is the one of the process that started this.
+        os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="tfos-tests-")
+        os.chmod(os.environ["TMPDIR"], 0o755)  # Programs of tests also run as somebody else.
     # The files of clusters that tests start are none of this user's.
     os.environ["TFOS_RUNTIME_DIR"] = str(
         pathlib.Path(tempfile.gettempdir(), f"tfos-clusters-{RUN_ID}")
@@ -86,12 +90,15 @@ def pytest_configure(config):
     # Spark would pass its own on to driver and executors, and TensorFlow says much at start.
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
     os.environ["JDK_JAVA_OPTIONS"] = (
-        f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {SHORT_LIVED_JVM}".strip()
-    )
+        f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {SHORT_LIVED_JVM}"
+        f" -Djava.io.tmpdir={os.environ['TMPDIR']}"
+    ).strip()
 
 
-def pytest_unconfigure():
+def pytest_unconfigure(config):
     shutil.rmtree(os.environ["TFOS_RUNTIME_DIR"], ignore_errors=True)
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items):
@@ -432,7 +439,7 @@ def ctrl_c():
 @pytest.fixture
 def gpus_of_executors():
     """A function that gives the executors' host so many GPUs."""
-    listed = pathlib.Path(tempfile.gettempdir(), f"tfos-test-gpus-{RUN_ID}")
+    listed = pathlib.Path(os.environ["TMPDIR"], f"tfos-test-gpus-{RUN_ID}")
     yield lambda count: listed.write_text(
         "".join(f"{n}, GPU-{RUN_ID}-{n}, 0, 16000\n" for n in range(count))
     )

@@ -86,7 +86,7 @@ def _await_executors(sc, count):
     """What each task does: it ends when there is a task in `count` executors, which say so by files."""
     import tempfile
 
-    directory = tempfile.mkdtemp()
+    directory = tempfile.mkdtemp(dir=os.environ["TMPDIR"])
 
     def arrive(_):
         open(os.path.join(directory, str(os.getppid())), "w").close()
