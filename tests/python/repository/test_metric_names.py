@@ -32,11 +32,13 @@ OTHERS = {
     "items_moved",
     "metrics_before",  # of nodes that others came in place of
     "rows_a_second",
+    "rows_before",  # of the ledger
     "rows_per_second",
     "rows_read",  # of the ledger
     "seconds_silent",
     "share_feeders_waiting",  # of a run of MLflow
     "share_waiting_for_rows",
+    "stopped_by",  # who has ended a cluster
 }
 
 
