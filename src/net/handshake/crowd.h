@@ -11,7 +11,7 @@
 
 namespace tfos::net {
 
-/// Where a connection comes from. Who has one address of IPv6 mostly has all of its network's.
+/// Where a connection comes from. A host of IPv6 can mostly have many addresses.
 /// A value. Threads: plain data.
 struct Origin {
   std::uint64_t network = 0;  ///< IPv6: the first 64 bits. IPv4: the address.
@@ -24,7 +24,7 @@ struct Origin {
   friend auto operator<=>(const Origin&, const Origin&) = default;
 };
 
-/// Those who wait, by where they come from: which of them has to go when they are too many. Numbers
+/// Those who wait, by where they come from: which of them goes when they are too many. Numbers
 /// are given to them in the order in which they come.
 ///
 /// Owner and lifetime: a value. Threads: one at a time. Errors: none. Cost: some 200 bytes for each
