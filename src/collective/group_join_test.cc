@@ -43,6 +43,21 @@ TEST(GroupJoinTest, WhoDoesNotComeIsNamed) {
               AllOf(HasSubstr("worker:1 on host h1"), HasSubstr("worker:2 on host h2")));
 }
 
+TEST(GroupJoinTest, TheLogSaysWhoIsWaitedFor) {
+  for (const std::uint32_t rank : {0u, 1u}) {
+    std::vector<GroupOptions> options = MakeMembers(3);
+    options[rank].stall_after = std::chrono::milliseconds(50);
+    options[rank].connect_timeout = std::chrono::seconds(1);
+    ::testing::internal::CaptureStdout();  // The log, as nobody has set it up.
+    const auto group = Group::Join(std::move(options[rank]));
+    const std::string log = ::testing::internal::GetCapturedStdout();
+    EXPECT_FALSE(group.ok());
+    EXPECT_THAT(log,
+                HasSubstr(rank == 0 ? " s for worker:1 on host h1, worker:2 on host h2 to join"
+                                    : " s for worker:0 on host h0 to join the group: connect"));
+  }
+}
+
 /// What both members say when the second one does not belong to the first one's group. Nobody else
 /// is to come then.
 struct Refusal {

@@ -61,7 +61,8 @@ struct GroupOptions {
   std::chrono::milliseconds connect_timeout{std::chrono::minutes(10)};
   /// The same in later generations of an elastic group, whose members are all ready for it.
   std::chrono::milliseconds regroup_timeout{std::chrono::minutes(1)};
-  /// After so long without progress an operation says in the log whom it waits for.
+  /// After so long without progress this member says in the log whom it waits for: in an operation,
+  /// and when the group is made.
   std::chrono::milliseconds stall_after{std::chrono::seconds(30)};
   /// Makes the group elastic: it goes on without members that are lost. Null: it ends with the
   /// first.

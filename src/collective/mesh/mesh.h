@@ -107,6 +107,8 @@ class Mesh {
   Status AcceptAll(const Wait& wait);
   /// Has a link to `member` over a connection that has just been made.
   Status Connected(std::uint32_t member, net::Connection connection, const Wait& wait);
+  /// Those after this one that have not come, `most` of them by name.
+  std::string MissingNames(std::size_t most) const;
   Status Missing() const;
   /// Says in the log whom UCX does not reach; fails if this member insists on it.
   Status CheckStreams() const;

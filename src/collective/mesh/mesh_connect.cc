@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -27,6 +29,26 @@ using std::chrono::seconds;
 
 /// For a member that has shaken hands and does not say whether it has UCX.
 constexpr seconds kOfferPatience{10};
+
+/// Names of members that are missing in a line of the log.
+constexpr std::size_t kMostNames = 10;
+
+/// As `wait`, and after each `period` what `say` makes of the time so far goes to the log.
+Wait Telling(const Wait& wait, std::chrono::milliseconds period,
+             std::function<std::string(double seconds)> say) {
+  const Clock::TimePoint begun = Clock::Steady().Now();
+  // Copies of the check share it.
+  auto say_at = std::make_shared<Clock::TimePoint>(begun + period);
+  return {.deadline = wait.deadline,
+          .check = [check = wait.check, period, say = std::move(say), begun,
+                    say_at = std::move(say_at)]() -> Status {
+            if (const Clock::TimePoint now = Clock::Steady().Now(); now >= *say_at) {
+              *say_at = now + period;
+              LogWarning("{}", say(std::chrono::duration<double>(now - begun).count()));
+            }
+            return check ? check() : Status();
+          }};
+}
 
 Wait Shorter(const Wait& wait, Clock::Duration bound) {
   return {.deadline = wait.deadline.Min(Deadline::After(bound)), .check = wait.check};
@@ -74,13 +96,21 @@ net::Numbers Mesh::NumbersTo(std::uint32_t accepting) const {
 
 Status Mesh::ConnectTo(std::uint32_t member, const Wait& wait) {
   const Member& other = options_.members[member];
-  const Status reached = net::Reach(wait, [&](bool& connected) -> Status {
-    TFOS_ASSIGN_OR_RETURN(UniqueFd socket, net::ConnectTcp(other.address, other.port, wait));
+  Status last;
+  const Wait telling = Telling(wait, options_.stall_after, [&](double waited) {
+    return fmt::format("{} has waited {:.0f} s for {} to join the group{}{}",
+                       options_.members[options_.rank].name, waited, other.name,
+                       last.ok() ? "" : ": ", last.ok() ? "" : last.ToString());
+  });
+  const auto attempt = [&](bool& connected) -> Status {
+    TFOS_ASSIGN_OR_RETURN(UniqueFd socket, net::ConnectTcp(other.address, other.port, telling));
     connected = true;
     TFOS_ASSIGN_OR_RETURN(net::Connection connection,
-                          net::ShakeHands(std::move(socket), party(), NumbersTo(member), wait));
-    return Connected(member, std::move(connection), wait);
-  });
+                          net::ShakeHands(std::move(socket), party(), NumbersTo(member), telling));
+    return Connected(member, std::move(connection), telling);
+  };
+  const Status reached =
+      net::Reach(telling, [&](bool& connected) { return last = attempt(connected); });
   if (reached.ok()) return reached;
   const std::string what = fmt::format("connect to {}", other.name);
   // The group may have a later generation for this member, too: the coordinator knows.
@@ -111,8 +141,12 @@ Status Mesh::AcceptAll(const Wait& wait) {
     return std::ranges::all_of(links_.begin() + options_.rank + 1, links_.end(),
                                [](const auto& link) { return link != nullptr; });
   };
+  const Wait telling = Telling(wait, options_.stall_after, [this](double waited) {
+    return fmt::format("{} has waited {:.0f} s for {} to join the group: every member must use it",
+                       options_.members[options_.rank].name, waited, MissingNames(kMostNames));
+  });
   while (!complete()) {
-    TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(acceptor->fd(), POLLIN, wait));
+    TFOS_ASSIGN_OR_RETURN(const short ready, net::Poll(acceptor->fd(), POLLIN, telling));
     if (ready == 0) return Missing();
     for (net::Guest& guest : acceptor->Progress()) {
       const std::uint32_t member = guest.connection.numbers.connecting;
@@ -124,6 +158,9 @@ Status Mesh::AcceptAll(const Wait& wait) {
       LogWarning("{} could not be connected, and may try again: {}", options_.members[member].name,
                  taken.ToString());
     }
+    // Strangers may keep it busy all the time.
+    TFOS_RETURN_IF_ERROR(telling.check());
+    if (!complete() && wait.deadline.passed()) return Missing();
   }
   return {};
 }
@@ -144,15 +181,20 @@ Status Mesh::CheckNumbers(const net::Numbers& numbers) const {
                       numbers.connecting, numbers.accepting, rank)};
 }
 
-Status Mesh::Missing() const {
+std::string Mesh::MissingNames(std::size_t most) const {
   std::string names;
+  std::size_t missing = 0;
   for (std::uint32_t member = options_.rank + 1; member < size(); ++member) {
-    if (links_[member] == nullptr)
-      names += (names.empty() ? "" : ", ") + options_.members[member].name;
+    if (links_[member] != nullptr || ++missing > most) continue;
+    names += (names.empty() ? "" : ", ") + options_.members[member].name;
   }
+  return missing > most ? fmt::format("{} and {} more", names, missing - most) : names;
+}
+
+Status Mesh::Missing() const {
   return {ErrorKind::kRetryLater,
-          fmt::format("{} did not come for {}: every member must use the group", names,
-                      SecondsText(options_.connect_timeout))};
+          fmt::format("{} did not come for {}: every member must use the group",
+                      MissingNames(size()), SecondsText(options_.connect_timeout))};
 }
 
 std::string Mesh::DescribeStreams() const {
