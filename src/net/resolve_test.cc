@@ -8,8 +8,12 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
+#include "base/process/unique_fd.h"
 #include "base/thread/mutex.h"
+#include "net/listen.h"
+#include "net/socket.h"
 #include "testing/no_threads.h"
 
 namespace tfos::net {
@@ -101,6 +105,34 @@ TEST(ResolveTest, ANameServerThatDoesNotAnswerHoldsNobody) {
   const Result<Addresses> answer = Resolve("slow.example", 80, {}, AskSlowServer);
   ASSERT_TRUE(answer.ok()) << answer.status().ToString();
   EXPECT_EQ((*answer)->ai_family, AF_INET);
+}
+
+int KnowsTwoAddresses(const char*, const char* port, const addrinfo* hints, addrinfo** list) {
+  const int first = ::getaddrinfo("127.0.0.9", port, hints, list);
+  return first != 0 ? first : ::getaddrinfo("127.0.0.1", port, hints, &(*list)->ai_next);
+}
+
+TEST(ConnectTcpTest, AnAddressThatDoesNotAnswerLeavesTimeForTheNextOne) {
+  const auto there = ListenTcp("127.0.0.1", 0, 0);
+  ASSERT_TRUE(there.ok()) << there.status().ToString();
+  const auto full = ListenTcp("127.0.0.9", there->port, there->port);
+  ASSERT_TRUE(full.ok()) << full.status().ToString();
+  ASSERT_EQ(::listen(full->fd.get(), 0), 0);
+  // The kernel drops who comes when the queue is full.
+  std::vector<UniqueFd> queue;
+  const auto address = NumericAddress("127.0.0.9", there->port);
+  ASSERT_TRUE(address.ok()) << address.status().ToString();
+  for (int i = 0; i < 4; ++i) {
+    queue.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    ::connect(queue.back().get(), (*address)->ai_addr, (*address)->ai_addrlen);
+  }
+  const Wait wait{.deadline = Deadline::After(std::chrono::seconds(4))};
+  const auto connected = ConnectTcp("two.example", there->port, wait, {}, KnowsTwoAddresses);
+  ASSERT_TRUE(connected.ok()) << connected.status().ToString();
+  sockaddr_in peer{};
+  socklen_t size = sizeof(peer);
+  ASSERT_EQ(::getpeername(connected->get(), reinterpret_cast<sockaddr*>(&peer), &size), 0);
+  EXPECT_EQ(ntohl(peer.sin_addr.s_addr), INADDR_LOOPBACK);
 }
 
 }  // namespace

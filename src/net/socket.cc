@@ -12,13 +12,14 @@
 #include <utility>
 
 #include "base/format.h"
-#include "net/resolve.h"
 #include "net/unix_address.h"
 
 namespace tfos::net {
 namespace {
 
 constexpr int kCheckMilliseconds = static_cast<int>(kCheckInterval.count());
+/// For an address of a name that has more of them: three SYNs are sent anew within it.
+constexpr std::chrono::seconds kMostForOneOfSeveral{10};
 constexpr int kSocketFlags = SOCK_NONBLOCK | SOCK_CLOEXEC;
 
 Status FinishConnect(int fd, const Wait& wait) {
@@ -29,6 +30,14 @@ Status FinishConnect(int fd, const Wait& wait) {
   ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
   if (error != 0) return Status::FromErrno(error, "connect");
   return {};
+}
+
+/// `wait`, as far as it is for an address with so many behind it.
+Wait ShareOf(const Wait& wait, int others) {
+  if (others == 0) return wait;
+  const Clock::Duration share = wait.deadline.Remaining() / (others + 1);
+  return {.deadline = Deadline::After(std::min<Clock::Duration>(share, kMostForOneOfSeveral)),
+          .check = wait.check};
 }
 
 }  // namespace
@@ -54,10 +63,14 @@ Result<std::optional<UniqueFd>> ConnectUnix(std::string_view name, const Wait& w
 }
 
 Result<UniqueFd> ConnectTcp(const std::string& host, std::uint16_t port, const Wait& wait,
-                            std::optional<std::chrono::milliseconds> unanswered_limit) {
-  TFOS_ASSIGN_OR_RETURN(const Addresses addresses, Resolve(host, port, wait));
+                            std::optional<std::chrono::milliseconds> unanswered_limit,
+                            Lookup lookup) {
+  TFOS_ASSIGN_OR_RETURN(const Addresses addresses, Resolve(host, port, wait, lookup));
   Status failure;
-  for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
+  int others = -1;  // Behind the one that is tried.
+  for (const addrinfo* any = addresses.get(); any != nullptr; any = any->ai_next) ++others;
+  for (const addrinfo* address = addresses.get(); address != nullptr;
+       address = address->ai_next, --others) {
     UniqueFd fd(::socket(address->ai_family, SOCK_STREAM | kSocketFlags, 0));
     if (!fd.valid()) return Status::FromErrno(errno, "create a TCP socket");
     if (unanswered_limit) {
@@ -66,7 +79,7 @@ Result<UniqueFd> ConnectTcp(const std::string& host, std::uint16_t port, const W
     }
     Status connected;
     if (::connect(fd.get(), address->ai_addr, address->ai_addrlen) != 0) {
-      connected = errno == EINPROGRESS ? FinishConnect(fd.get(), wait)
+      connected = errno == EINPROGRESS ? FinishConnect(fd.get(), ShareOf(wait, others))
                                        : Status::FromErrno(errno, "connect");
     }
     if (connected.ok()) {
@@ -76,7 +89,8 @@ Result<UniqueFd> ConnectTcp(const std::string& host, std::uint16_t port, const W
     if (connected.code().value() == ETIMEDOUT) {
       connected = {ErrorKind::kReconnect, "its host does not answer"};
     }
-    if (failure.ok()) failure = connected;
+    // One that did not answer says least.
+    if (failure.ok() || failure.kind() == ErrorKind::kRetryLater) failure = connected;
   }
   return failure.Annotate(fmt::format("connect to {} port {}", host, port));
 }

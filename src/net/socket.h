@@ -1,6 +1,8 @@
 #ifndef TFOS_NET_SOCKET_H_
 #define TFOS_NET_SOCKET_H_
 
+#include <netdb.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +13,7 @@
 
 #include "base/process/unique_fd.h"
 #include "base/time/wait.h"
+#include "net/resolve.h"
 #include "tfos/status.h"
 
 // The few socket calls of what moves data. All sockets are non-blocking and closed on exec; a write
@@ -20,11 +23,13 @@ namespace tfos::net {
 
 /// None when nobody listens there: another host, another network namespace, or it is gone.
 Result<std::optional<UniqueFd>> ConnectUnix(std::string_view name, const Wait& wait);
-/// With `unanswered_limit` a host that is gone is noticed once what was sent to it has been
-/// unanswered so long. Only for a peer that reads at once whatever comes: it counts against one as
-/// well that is there and does not read.
+/// Each address of a name but the last gets its share of the time, 10 s at most: a network may drop
+/// what goes to one of them. With `unanswered_limit` a host that is gone is noticed once what was
+/// sent to it has been unanswered so long. Only for a peer that reads at once whatever comes: it
+/// counts against one as well that is there and does not read.
 Result<UniqueFd> ConnectTcp(const std::string& host, std::uint16_t port, const Wait& wait,
-                            std::optional<std::chrono::milliseconds> unanswered_limit = {});
+                            std::optional<std::chrono::milliseconds> unanswered_limit = {},
+                            Lookup lookup = ::getaddrinfo);
 
 /// Small messages leave at once, and a host that vanished is noticed.
 void TuneTcp(int fd);
