@@ -28,7 +28,11 @@ constexpr int kReadsAhead = 4;
 /// Messages of a server that reads no more, among which it may say why.
 constexpr int kMostLastWords = 16;
 
-Status Gone() { return {ErrorKind::kReconnect, "it is gone: its process or its host has ended"}; }
+Status Gone() {
+  return {
+      ErrorKind::kReconnect,
+      "the connection to it has ended: its process or its host is gone, or the network was cut"};
+}
 
 /// That no other link has.
 Result<std::uint64_t> RandomNumber() {
