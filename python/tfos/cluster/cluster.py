@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfos.base import keys
-from tfos.base.programs import program_result
-from tfos.base.programs.driver_only import DriverOnly
+from tfos.base.programs import driver_only, program_result
 from tfos.base.quantities import seconds
 from tfos.base.roles import members_of
 from tfos.base.setting import MOST_SECONDS
@@ -51,7 +50,7 @@ _MOST_STOP_SECONDS = 24 * 3600.0
 logger = logging.getLogger(__name__)
 
 
-class Cluster(DriverOnly):
+class Cluster:
     """A running TensorFlow cluster. Made by :func:`tfos.run`.
 
     Owner and lifetime: the driver program, which ends it with ``shutdown`` or by leaving a
@@ -88,9 +87,7 @@ class Cluster(DriverOnly):
         self._report = Report(self._addresses.page_from_driver)
         self._coordinator.before_end = self._before_end
         progress.say(f"page | {self.page_url}")
-        show = self._show_progress = Teller(
-            progress, self._coordinator, lambda: self._feed.counts()
-        )
+        show = self._show_progress = Teller(progress, coordinator, lambda: self._feed.counts())
         self._feed = ClusterFeed(
             coordinator, settings, self._token, self._jobs, show, plan.is_elastic, plan.may_grow
         )
@@ -462,6 +459,8 @@ class Cluster(DriverOnly):
             self._closing.abort_after(error)
 
     # -- how
+
+    __reduce__ = driver_only.refuse
 
     def _check_feedable(self, queue: str) -> None:
         if self.input_mode != "spark":

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 import tfos
+import tfos.parallel
 from support.made_up_gpus import workers_with_gpus
 from support.programs import nodes as programs
 from support.waiting import BOUND_SECONDS, wait_for
@@ -118,22 +119,22 @@ def gpus_in(*clusters):
     return sorted(gpu for cluster in clusters for node in cluster.status() for gpu in node.gpus)
 
 
-def test_a_node_in_place_of_a_lost_one_takes_no_gpu_of_another(two_gpus, leftovers):
-    program = programs.sum_until_another_came
-    with tfos.run(two_gpus, program, nodes=(1, 2), gpu_count=1) as cluster:
+def test_a_node_in_place_of_a_lost_one_takes_no_gpu_of_another(two_gpus, tmp_path, leftovers):
+    def runs(besides=0):
+        nodes = cluster.status()
+        return [n.state for n in nodes] == ["running"] * 2 and besides not in [n.pid for n in nodes]
+
+    end = tmp_path / "end"
+    program = programs.read_nothing_until
+    with tfos.run(two_gpus, program, nodes=(1, 2), args={"path": str(end)}, gpu_count=1) as cluster:
+        wait_for(runs, "both nodes")
         both = gpus_in(cluster)
         assert len(set(both)) == 2
-        wait_for(
-            lambda: [node.metrics.get("size") for node in cluster.status()] == [2, 2],
-            "both nodes to train",
-        )
         first = cluster.status()[1].pid
         os.kill(first, signal.SIGKILL)
-        wait_for(
-            lambda: cluster.status()[1].state == "running" and cluster.status()[1].pid != first,
-            "another node 1",
-        )
+        wait_for(lambda: runs(besides=first), "another node 1")
         assert gpus_in(cluster) == both
+        end.touch()
 
 
 def test_nodes_of_two_clusters_take_no_gpu_of_each_other(two_gpus, tmp_path):
@@ -141,6 +142,9 @@ def test_nodes_of_two_clusters_take_no_gpu_of_each_other(two_gpus, tmp_path):
         arguments = {"dir": str(tmp_path), "batch": 10}
         return tfos.run(two_gpus, programs.collect_rows, nodes=nodes, args=arguments, **options)
 
+    with run(1, gpu_count=1) as first:
+        ((instance,),) = tfos.parallel.run(two_gpus, lambda instance: instance.gpus, instances=1)
+        assert instance not in gpus_in(first)
     with run(1, gpu_count=1) as first, run(1, gpu_count=1) as second:
         assert len(set(gpus_in(first, second))) == 2
         with pytest.raises(NodeFailedError, match="other tfos nodes hold GPU .*-[01], .*-[01] and"):

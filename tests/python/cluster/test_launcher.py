@@ -146,3 +146,10 @@ def test_that_a_node_is_given_up_is_said(caplog):
     launcher._starts[1] = [time.monotonic()] * 16
     launcher._started_again(1, SimpleNamespace(error=TfosError("no memory")))
     assert "node 1 was not started again and is given up: no memory" in caplog.text
+
+
+def test_a_node_that_comes_again_is_told_what_gpus_its_executor_had_for_nodes():
+    launcher = Launcher(SimpleNamespace(), Trains(set()), lambda text: None)
+    had = [("5", ["0"]), ("6", ["1"]), ("5", ["2"])]
+    launcher._coordinator.nodes = lambda: [{"executor_id": e, "gpus": gpus} for e, gpus in had]
+    assert launcher._gpus_of_executors() == {"5": ["0", "2"], "6": ["1"]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import signal
+from types import SimpleNamespace
 
 import pytest
 
@@ -45,3 +46,25 @@ def test_the_executor_may_be_the_first_process_of_its_container(monkeypatch, tmp
     monkeypatch.setattr(executor, "Path", lambda path: pathlib.Path(f"{tmp_path}{path}"))
     monkeypatch.setattr(executor.os, "getppid", lambda: 40)
     assert executor.executor_pid() == 1
+
+
+@pytest.mark.parametrize(
+    ("assigned", "named", "of_executor"),
+    [(["0"], ["0", "1"], ["0", "1"]), (["0"], [], ["0", "2"]), ([], ["0"], [])],
+    ids=["a Worker names them", "its nodes had them", "Spark manages none"],
+)
+def test_in_place_of_a_gpu_that_a_node_has_one_of_its_executor_may_be_taken(
+    monkeypatch, assigned, named, of_executor
+):
+    plan = SimpleNamespace(
+        nodes_without_gpus=frozenset(),
+        gpu_count=1,
+        gpu_count_if_any=0,
+        gpu_fraction=0.0,
+        gpus_of_executors={"5": ["0", "2"], "6": ["3"]},
+    )
+    monkeypatch.setattr(executor, "gpus", lambda: named)
+    request = launch._gpu_request(plan, 1, "5", assigned)
+    assert (request["of_executor"], request["may_share"]) == (of_executor, False)
+    plan.gpu_count = 0
+    assert launch._gpu_request(plan, 1, "5", assigned)["may_share"]
