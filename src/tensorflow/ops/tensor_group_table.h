@@ -38,8 +38,8 @@ typedef struct tfos_tensor_group {
    * free_message. */
 
   /* The sum of everybody's tensors, each multiplied by its node's `weight` first if `average` is
-   * set; the sum is divided by that of the weights then, which *total becomes, or 0. `dtype`: a TF_DataType, and so is `wire`,
-   * which TF_FLOAT is rounded to between hosts; 0: it is not. */
+   * set; the sum is divided by that of the weights then, which *total becomes, or 0. `dtype`: a
+   * TF_DataType, and so is `wire`, which TF_FLOAT is rounded to between hosts; 0: it is not. */
   int32_t (*all_reduce)(void* context, const char* name, int32_t dtype, int32_t wire,
                         int32_t average, double weight, const tfos_exchanged* tensors,
                         int32_t count, double* total, char** message);

@@ -38,7 +38,7 @@ OTHERS = {
     "seconds_silent",
     "share_feeders_waiting",  # of a run of MLflow
     "share_waiting_for_rows",
-    "stopped_by",  # who has ended a cluster
+    "stopped_by",  # the user who ended a cluster
 }
 
 
