@@ -6,10 +6,6 @@ import errno
 import json
 import os
 import pathlib
-import random
-import signal
-import subprocess
-import sys
 import uuid
 
 import ml_dtypes
@@ -17,9 +13,8 @@ import numpy as np
 import pytest
 
 import tfos
-from support.files.checkpoints import checked, state_of
+from support.files.checkpoints import check_each_kill, check_kill, checked, state_of
 from support.files.remote_files import names_in, read_bytes, write_bytes
-from support.places import IMPORT_PATHS, SCRIPTS
 from support.spark.fake import FakeSparkContext
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
@@ -276,43 +271,11 @@ def test_a_write_that_fails_leaves_the_one_before(faulty, operation):
     assert len(names_in(f"{faulty.uri}/{folder}")) == 2
 
 
-def dying_writer(directory, what):
-    paths = [*IMPORT_PATHS, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return subprocess.Popen(
-        [sys.executable, SCRIPTS / "dying_writer.py", directory, what],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-    )
-
-
 def test_a_writer_that_is_killed_before_anything_it_does_leaves_a_whole_one(tmp_path):
-    with dying_writer(tmp_path, "each") as process:
-        ends = [tuple(map(int, line.split())) for line in process.stdout]
-    assert process.returncode == 0
-    *killed, (status, newest) = ends
-    assert status == 0 and {status for status, _ in killed} == {signal.SIGKILL}
     # A file of 1500 bytes in pieces of 64, and what is done with it.
-    assert len(killed) > 40
-    numbers = [number for _, number in ends]
-    assert numbers == sorted(numbers), "the newest is never lost"
-    assert newest > 1, "some were killed after the commit"
-    # The one that lived has cleaned up.
-    assert len(names_in(tmp_path)) == 2
-    assert checked(tmp_path).epoch == newest
+    assert check_each_kill(tmp_path, "each") > 40
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_writer_that_is_killed_at_any_moment_leaves_a_whole_one(tmp_path, seed):
-    moments = random.Random(seed)
-    with dying_writer(tmp_path, "endless") as process:
-        for _ in range(moments.randrange(1, 20)):
-            there = int(process.stdout.readline())
-        for _ in range(moments.randrange(100_000)):
-            pass
-        process.kill()
-        later = [int(line) for line in process.stdout if line.endswith("\n")]
-    newest = checked(tmp_path).epoch
-    assert newest >= max([there, *later])
-    assert written(tmp_path, newest + 1)
-    assert checked(tmp_path).epoch == newest + 1
+    check_kill(tmp_path, seed, most=20, spins=100_000)

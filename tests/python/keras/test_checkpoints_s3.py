@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import os
-import random
-import subprocess
-import sys
 import uuid
 
 import numpy as np
 import pytest
 
-from support.files.checkpoints import checked, state_of
+from support.files.checkpoints import check_kill, checked, state_of
 from support.files.remote_files import names_in
-from support.places import IMPORT_PATHS, SCRIPTS
 from tfos.keras.checkpoint.archive import Variable
 from tfos.keras.checkpoint.directory import CheckpointDirectory, State
 
@@ -98,24 +93,4 @@ def test_a_lost_answer_loses_no_checkpoint(s3a):
 @pytest.mark.parametrize("seed", range(2))
 def test_a_writer_that_is_killed_at_any_moment_leaves_a_whole_one(s3a, seed):
     directory = f"{s3a.uri}/{uuid.uuid4().hex}"
-    paths = [*IMPORT_PATHS, *filter(None, [os.environ.get("PYTHONPATH")])]
-    moments = random.Random(seed)
-    with subprocess.Popen(
-        [sys.executable, SCRIPTS / "dying_writer.py", directory, "endless"],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **s3a.environment, "PYTHONPATH": os.pathsep.join(paths)},
-    ) as process:
-        for _ in range(moments.randrange(1, 10)):
-            there = int(process.stdout.readline())
-        for _ in range(moments.randrange(1_000_000)):
-            pass
-        process.kill()
-        later = [int(line) for line in process.stdout if line.endswith("\n")]
-    newest_epoch = checked(directory).epoch
-    assert newest_epoch >= max([there, *later])
-    files = CheckpointDirectory(directory)
-    files.write(state_of(newest_epoch + 1))
-    files.prune(2)
-    assert checked(directory).epoch == newest_epoch + 1
-    assert len(names_in(directory)) == 2
+    check_kill(directory, seed, most=10, spins=1_000_000, **s3a.environment)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 import tfos
-from support.files.remote_files import names_in
+from support.files.checkpoints import parts_in
 from support.programs import checkpoints as programs
 from support.waiting import BOUND_SECONDS
 from tfos.errors import NodeFailedError
@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(5 * BOUND_SECONDS)]
 
 
 def train(spark, folder, run, *, nodes, sharded, epochs=3, breaks_after=None):
-    """Feeds ``numbered_rows``. ``breaks_after``: the cluster fails in the second epoch, when there is
-    a checkpoint of so many steps. Returns how many rows were fed."""
+    """Feeds ``numbered_rows``. ``breaks_after``: the cluster fails in the second epoch, when there
+    is a checkpoint of so many steps. Returns how many rows were fed."""
     args = {
         "resume": f"{folder}/run",
         "notes": str(folder),
@@ -45,12 +45,8 @@ def break_off(spark, folder, run, *, nodes, sharded, after):
         train(spark, folder, run, nodes=nodes, sharded=sharded, breaks_after=after)
     last = tfos.last_checkpoint(folder / "run")
     assert last.epoch == 1 and last.step >= after
-    assert len(parts_of(last)) == (nodes if sharded else 1)
+    assert len(parts_in(last.path)) == (nodes if sharded else 1)
     return last.step
-
-
-def parts_of(checkpoint):
-    return [name for name in names_in(checkpoint.path) if name.endswith(".npz")]
 
 
 def rows_of(nodes, steps=None):
@@ -66,7 +62,7 @@ def test_an_epoch_begins_anew_where_each_node_has_written_a_part(spark_on, lefto
     assert [passed_over for passed_over, _ in resumed] == [0, 0, 0]
     assert rows_of(resumed) == ALL
     last = tfos.last_checkpoint(tmp_path / "run")
-    assert last[1:] == (3, 0) and len(parts_of(last)) == 3
+    assert last[1:] == (3, 0) and len(parts_in(last.path)) == 3
     # And one node goes on from all parts.
     assert train(spark, tmp_path, 2, nodes=1, sharded=False, epochs=4) == programs.NUMBERED
     assert tfos.last_checkpoint(tmp_path / "run")[1:] == (4, 0)

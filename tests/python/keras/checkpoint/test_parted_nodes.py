@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import pathlib
 
-import numpy as np
 import pytest
 
 import keras
 import tfos
-from support.comparing import assert_same
+from support.comparing import assert_goes_on, assert_same
+from support.files.checkpoints import parts_in
 from support.files.remote_files import names_in
 from support.programs import checkpoints as programs
 from support.programs.two_nodes import optimizer as optimizer_programs
@@ -32,20 +32,6 @@ def two_nodes():
         yield nodes
 
 
-def parts_in(folder):
-    return [name for name in names_in(folder) if name.endswith(".npz")]
-
-
-def check(resumed, undisturbed):
-    """Each node has what it would have, bit for bit; statistics of layers are the first node's."""
-    for rank, (ours, theirs) in enumerate(zip(resumed, undisturbed, strict=True)):
-        assert ours["epochs"] == list(range(MOMENT[0], programs.EPOCHS))
-        assert theirs["epochs"] == list(range(programs.EPOCHS))
-        same = [np.array_equal(*both) for both in zip(ours["all"], theirs["all"], strict=True)]
-        # BatchNormalization's mean and variance of a worker are those of its own rows.
-        assert same.count(False) <= (0 if rank == 0 else 2), same
-
-
 def fit_alone(directory, epochs, sharded=False):
     """A model that one node trains, or goes on with, and the epochs."""
     model = programs.model_of(seed=9)
@@ -63,7 +49,7 @@ def test_two_nodes_go_on_after_a_kill(two_nodes, tmp_path):
     resumed = two_nodes.run(programs.resumable, run, MOMENT, False, True)
     # It is the training of which the chief writes all.
     undisturbed = two_nodes.run(programs.resumable, whole, MOMENT, False, False)
-    check(resumed, undisturbed)
+    assert_goes_on(resumed, undisturbed, MOMENT)
     last = tfos.last_checkpoint(run)
     assert last[1:] == (programs.EPOCHS, 0)
     assert len(parts_in(last.path)) == 2 and len(parts_in(tfos.last_checkpoint(whole).path)) == 1
@@ -169,7 +155,7 @@ def test_a_cluster_goes_on_where_the_killed_one_was(spark_on, leftovers, empty_d
         run("run", dies=True)
     assert tfos.last_checkpoint(f"{base}/run")[1:] == MOMENT
     assert len(parts_in(tfos.last_checkpoint(f"{base}/run").path)) == 2
-    check(run("run"), run("whole", sharded=False))
+    assert_goes_on(run("run"), run("whole", sharded=False), MOMENT)
     assert tfos.last_checkpoint(f"{base}/run")[1:] == (programs.EPOCHS, 0)
 
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
-import signal
-import subprocess
-import sys
 import threading
 import zipfile
 
@@ -17,6 +14,7 @@ import pytest
 import tfos
 from support.files.checkpoints import (
     NAMES,
+    check_each_kill,
     checked,
     next_plan,
     parts_of,
@@ -24,7 +22,6 @@ from support.files.checkpoints import (
     write_in_parts,
 )
 from support.files.remote_files import names_in, read_bytes, write_bytes
-from support.places import IMPORT_PATHS, SCRIPTS
 from tfos.files.access import access_for
 from tfos.keras.checkpoint import parts
 from tfos.keras.checkpoint.directory import CheckpointDirectory
@@ -290,23 +287,7 @@ def test_a_write_that_fails_leaves_the_one_before(faulty, monkeypatch, operation
 
 
 def test_nodes_that_are_killed_before_anything_they_do_leave_a_whole_one(tmp_path):
-    paths = [*IMPORT_PATHS, *filter(None, [os.environ.get("PYTHONPATH")])]
-    with subprocess.Popen(
-        [sys.executable, SCRIPTS / "dying_writer.py", tmp_path, "parts"],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-    ) as process:
-        ends = [tuple(map(int, line.split())) for line in process.stdout]
-    assert process.returncode == 0
-    *killed, (status, newest) = ends
-    assert status == 0 and {status for status, _ in killed} == {signal.SIGKILL}
-    assert len(killed) > 100
-    numbers = [number for _, number in ends]
-    assert numbers == sorted(numbers), "the newest is never lost"
-    assert newest > 1, "some were killed after the commit"
-    assert len(names_in(tmp_path)) == 2, "the last one has cleaned up"
-    assert checked(tmp_path).epoch == newest
+    assert check_each_kill(tmp_path, "parts") > 100
 
 
 def test_nodes_see_that_they_have_one_directory(tmp_path):

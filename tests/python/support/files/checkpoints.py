@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import random
+import signal
+import subprocess
+import sys
 
 import ml_dtypes
 import numpy as np
 
+from support.files.remote_files import names_in
+from support.places import IMPORT_PATHS, SCRIPTS
 from tfos.keras.callback_state import encoded
 from tfos.keras.checkpoint.archive import Variable
 from tfos.keras.checkpoint.directory import Checkpoint, CheckpointDirectory, State
@@ -62,6 +68,64 @@ def write_in_parts(files: PartedDirectory, number: int) -> Checkpoint:
     for rank, part in enumerate(others, 1):
         files.write_part(plan, rank, part.variables)
     return files.write_with_others(plan, first, NAMES, lambda: plan.ranks)
+
+
+def parts_in(folder: str) -> list[str]:
+    """The names of the archives that a checkpoint has."""
+    return [name for name in names_in(folder) if name.endswith(".npz")]
+
+
+def dying_writer(
+    directory: str | os.PathLike[str], what: str, **environment: str
+) -> subprocess.Popen[str]:
+    """The process of scripts/dying_writer.py, which writes in ways that it describes."""
+    paths = [*IMPORT_PATHS, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return subprocess.Popen(
+        [sys.executable, SCRIPTS / "dying_writer.py", directory, what],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(paths)},
+    )
+
+
+def check_kill(
+    directory: str | os.PathLike[str], seed: int, most: int, spins: int, **environment: str
+) -> None:
+    """Kills a writer after up to ``most`` checkpoints, and some work of the processor. It leaves a
+    whole one, and the next writer goes on from there."""
+    moments = random.Random(seed)
+    with dying_writer(directory, "endless", **environment) as process:
+        assert process.stdout is not None
+        for _ in range(moments.randrange(1, most)):
+            there = int(process.stdout.readline())
+        for _ in range(moments.randrange(spins)):
+            pass
+        process.kill()
+        later = [int(line) for line in process.stdout if line.endswith("\n")]
+    newest = checked(directory).epoch
+    assert newest >= max([there, *later])
+    files = CheckpointDirectory(directory)
+    files.write(state_of(newest + 1))
+    files.prune(2)
+    assert checked(directory).epoch == newest + 1
+    assert len(names_in(directory)) == 2
+
+
+def check_each_kill(directory: str | os.PathLike[str], what: str) -> int:
+    """Has writers killed before each thing that they do, until one lives. Each has left a whole
+    checkpoint, and the last one has cleaned up. Returns how many were killed."""
+    with dying_writer(directory, what) as process:
+        assert process.stdout is not None
+        ends = [tuple(map(int, line.split())) for line in process.stdout]
+    assert process.returncode == 0
+    *killed, (status, newest) = ends
+    assert status == 0 and {status for status, _ in killed} == {signal.SIGKILL}
+    numbers = [number for _, number in ends]
+    assert numbers == sorted(numbers), "the newest is never lost"
+    assert newest > 1, "some were killed after the commit"
+    assert len(names_in(directory)) == 2
+    assert checked(directory).epoch == newest
+    return len(killed)
 
 
 def checked(directory: str | os.PathLike[str]) -> Checkpoint:
