@@ -11,6 +11,7 @@ import uuid
 import cloudpickle
 import pyarrow as pa
 import pytest
+from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import types as sql
 
 from support.files.remote_files import names_in, write_bytes
@@ -109,6 +110,18 @@ def test_a_decimal_is_rounded():
     batch = types.to_spark(schema)(pa.record_batch({"x": [1.26, None, 0.1]}), {})
     assert batch["x"].to_pylist() == [decimal.Decimal("1.3"), None, decimal.Decimal("0.1")]
     assert types.from_spark(batch, schema)["x"].type == pa.float64()
+
+
+@pytest.mark.parametrize(
+    "size, indices, values",
+    [(3, [-1], [5.0]), (3, [3], [5.0]), (3, [1 << 30], [5.0]), (3, [1], [5.0, 6.0]), (-1, [], [])],
+)
+def test_vectors_that_are_none_are_refused(size, indices, values):
+    schema = sql.StructType([sql.StructField("v", VectorUDT())])
+    vector = {"type": 0, "size": size, "indices": indices, "values": values}
+    column = pa.array([vector], types.arrow_type(VectorUDT.sqlType()))
+    with pytest.raises(BadInputError, match=f"a sparse vector of size {size} has"):
+        types.from_spark(pa.record_batch({"v": column}), schema)
 
 
 def test_directory_values_have_the_type_of_the_schema():

@@ -183,8 +183,17 @@ def test_vectors_are_written_dense(source, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "size, indices, values",
-    [(3, [-1], [5.0]), (3, [3], [5.0]), (3, [1 << 30], [5.0]), (3, [1], [5.0, 6.0]), (-1, [], [])],
+    "source, size, indices, values",
+    [
+        ("jvm", 3, [-1], [5.0]),
+        ("jvm", 3, [3], [5.0]),
+        ("jvm", 3, [1 << 30], [5.0]),
+        ("jvm", 3, [1], [5.0, 6.0]),
+        ("jvm", -1, [], []),
+        # Each takes long; test_parts_of_the_source.py has the others.
+        ("python", 3, [3], [5.0]),
+    ],
+    indirect=["source"],
 )
 def test_vectors_that_are_none_are_refused(source, tmp_path, size, indices, values):
     """Spark takes from Python what no vector of its own would be."""
