@@ -297,33 +297,6 @@ def test_nodes_of_a_cluster_have_gpus_of_their_own_and_parameter_servers_none(
     assert seen["ps-0"]["gpus"] == [] and seen["ps-0"]["visible"] in ("", "-1", None)
 
 
-@pytest.mark.parametrize("visible", ["0", ""])
-def test_gpus_that_earlier_tasks_chose_for_themselves_do_not_bind_nodes(
-    spark_on, tmp_path, gpus_of_executors, visible
-):
-    """Spark keeps their Python workers, and launch tasks run in these."""
-
-    def choose(rows):
-        os.environ["CUDA_VISIBLE_DEVICES"] = visible
-        return rows
-
-    gpus_of_executors(2)
-    spark = spark_on("local[2]")
-    spark.sparkContext.parallelize(range(2), 2).mapPartitions(choose).count()
-    nodes = gpus_of_nodes(spark, tmp_path / "nodes", gpu_count=1)
-    assert sorted(node["visible"] for node in nodes.values()) == ["0", "1"]
-    none = gpus_of_nodes(spark, tmp_path / "none")
-    assert [node["visible"] for node in none.values()] == ["", ""]
-
-
-def test_nodes_have_slices_of_a_gpu(spark_on, tmp_path, gpus_of_executors):
-    gpus_of_executors(1)
-    slices = [f"MIG-{RUN_ID}-{number}" for number in range(2)]
-    spark = spark_on("local[2]", **{"spark.executorEnv.CUDA_VISIBLE_DEVICES": ",".join(slices)})
-    nodes = gpus_of_nodes(spark, tmp_path / "nodes", gpu_count=1)
-    assert sorted(node["visible"] for node in nodes.values()) == slices
-
-
 def test_nodes_of_a_cluster_share_a_gpu(spark, tmp_path, gpus_of_executors):
     gpus_of_executors(1)
     nodes = gpus_of_nodes(spark, tmp_path / "shared", gpu_fraction=0.5)
@@ -362,3 +335,30 @@ def test_the_usage_of_its_gpus_is_in_the_metrics_of_a_node(spark, tmp_path, gpus
         wait_for(lambda: usage() == [(0.5, 0)] * 2, usage)
     # Nothing is in use any more once a node has ended.
     assert usage() == [(None, None)] * 2
+
+
+@pytest.mark.parametrize("visible", ["0", ""])
+def test_gpus_that_earlier_tasks_chose_for_themselves_do_not_bind_nodes(
+    spark_on, tmp_path, gpus_of_executors, visible
+):
+    """Spark keeps their Python workers, and launch tasks run in these."""
+
+    def choose(rows):
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible
+        return rows
+
+    gpus_of_executors(2)
+    spark = spark_on("local[2]")
+    spark.sparkContext.parallelize(range(2), 2).mapPartitions(choose).count()
+    nodes = gpus_of_nodes(spark, tmp_path / "nodes", gpu_count=1)
+    assert sorted(node["visible"] for node in nodes.values()) == ["0", "1"]
+    none = gpus_of_nodes(spark, tmp_path / "none")
+    assert [node["visible"] for node in none.values()] == ["", ""]
+
+
+def test_nodes_have_slices_of_a_gpu(spark_on, tmp_path, gpus_of_executors):
+    gpus_of_executors(1)
+    slices = [f"MIG-{RUN_ID}-{number}" for number in range(2)]
+    spark = spark_on("local[2]", **{"spark.executorEnv.CUDA_VISIBLE_DEVICES": ",".join(slices)})
+    nodes = gpus_of_nodes(spark, tmp_path / "nodes", gpu_count=1)
+    assert sorted(node["visible"] for node in nodes.values()) == slices

@@ -226,16 +226,6 @@ def test_instances_of_a_barrier_share_gpus_that_are_too_few(spark, gpus_of_execu
     assert results == [["0"], ["0"]]
 
 
-@pytest.mark.parametrize("instances", [2, 3])
-def test_instances_take_gpus_that_the_executors_environment_leaves(
-    spark_on, gpus_of_executors, instances
-):
-    gpus_of_executors(4)
-    spark = spark_on("local[3]", **{"spark.executorEnv.CUDA_VISIBLE_DEVICES": "2,3"})
-    results = TFParallel.run(spark.sparkContext, lambda args, ctx: ctx.gpus, None, instances)
-    assert {gpu for gpus in results for gpu in gpus} == {"2", "3"}
-
-
 @pytest.mark.parametrize("gpu_count", [0, 2])
 @pytest.mark.parametrize("use_barrier", [True, False])
 def test_an_instance_knows_its_task(spark, tmp_path, gpus_of_executors, gpu_count, use_barrier):
@@ -433,3 +423,13 @@ def test_a_profile_is_one_of_spark_and_for_executors():
     assert profiles.profile_of_nodes(FakeSparkContext("yarn"), profile, 0) is profile
     with pytest.raises(BadInputError, match=r"local\[2\] has none"):
         profiles.profile_of_nodes(FakeSparkContext("local[2]"), profile, 0)
+
+
+@pytest.mark.parametrize("instances", [2, 3])
+def test_instances_take_gpus_that_the_executors_environment_leaves(
+    spark_on, gpus_of_executors, instances
+):
+    gpus_of_executors(4)
+    spark = spark_on("local[3]", **{"spark.executorEnv.CUDA_VISIBLE_DEVICES": "2,3"})
+    results = TFParallel.run(spark.sparkContext, lambda args, ctx: ctx.gpus, None, instances)
+    assert {gpu for gpus in results for gpu in gpus} == {"2", "3"}
