@@ -53,8 +53,7 @@ constexpr const char* kLast = "the last word of the coordinator";
 
 class NoGpus final : public GpuInventory {
  public:
-  boost::asio::awaitable<Result<std::vector<Gpu>>> List(boost::asio::any_io_executor,
-                                                        Deadline) override {
+  boost::asio::awaitable<Result<std::vector<Gpu>>> List(boost::asio::any_io_executor) override {
     co_return std::vector<Gpu>();
   }
 };
