@@ -158,6 +158,7 @@ def test_progress_shows_which_of_several_nodes_is_slow(capsys):
             "state": "running",
             "feed": LISTENING,
             "metrics": {"rows": rows, "feed_queued_bytes": queued, "feed_memory_bytes": 32e6},
+            "rates": {"rows": rows / 10},
         }
 
     Progress(True).show([node(0, 900, 0), node(1, 100, 30e6)], "feeding")
@@ -165,9 +166,9 @@ def test_progress_shows_which_of_several_nodes_is_slow(capsys):
     assert "1,000 rows read" in line
     fast, slow = line.split(" | ")[-2:]
     assert fast.startswith("worker:0 running (")
-    assert fast.endswith("rows/s, queue 0.0 MB)")
+    assert fast.endswith("(90 rows/s, queue 0.0 MB)")
     assert slow.startswith("worker:1 running (")
-    assert slow.strip().endswith("rows/s, queue 30.0 MB)")
+    assert slow.strip().endswith("(10 rows/s, queue 30.0 MB)")
 
 
 def test_the_last_progress_line_has_no_rate_of_a_moment(capsys):
@@ -178,6 +179,7 @@ def test_the_last_progress_line_has_no_rate_of_a_moment(capsys):
             "state": "done",
             "feed": LISTENING,
             "metrics": {"rows": rows, "feed_bytes": 1e9},
+            "rates": {"rows": 5.0, "feed_bytes": 1e9},
         }
 
     progress = Progress(True)
