@@ -17,6 +17,7 @@ from tfos.keras.empty_epochs import EpochWatch
 from tfos.keras.skipping import skip_steps
 
 EPOCHS = 5
+pytestmark = pytest.mark.usefixtures("plain_fit")
 
 
 def feed_that_ends(after_epochs):
@@ -165,13 +166,6 @@ def test_an_epoch_has_ended_on_all_nodes_before_it_is_said_to_be_empty():
     ended_feed.prepare(package, lambda: True)
     Fit().fit(callbacks=[Callback(), Leading()])
     assert heard == [Leading, ended_feed.EndedFeed, Callback]
-
-
-@pytest.fixture(autouse=True)
-def plain_fit(monkeypatch):
-    """What a test adds to ``fit`` ends with it."""
-    trainer = next(each for each in keras.Model.__mro__ if "fit" in vars(each))
-    monkeypatch.setattr(trainer, "fit", trainer.fit)
 
 
 class Model:

@@ -21,6 +21,7 @@ from tfos.keras.position.datasets import is_batch_by_batch
 
 SPEC = [tf.TensorSpec([2], tf.float64), tf.TensorSpec([], tf.int64)]
 ROWS = 60
+pytestmark = pytest.mark.usefixtures("plain_fit")
 
 
 class Interrupted(Exception):
