@@ -462,7 +462,7 @@ def fit_and_note_rows(ctx):
         epochs=args["epochs"],
         verbose=0,
         # Else a node that still writes could prevent all checkpoints that are waited for.
-        callbacks=[kept, *([wait_for_writer(kept)] if sharded else []), Act()],
+        callbacks=[kept, wait_for_writer(kept), Act()],
     )
     note(history.epoch)
 
