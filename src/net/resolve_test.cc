@@ -43,6 +43,14 @@ int AskSlowServer(const char*, const char* port, const addrinfo* hints, addrinfo
   return ::getaddrinfo("127.0.0.1", port, hints, list);
 }
 
+/// Also when the tests are repeated in one process.
+void MakeItSlow() {
+  SlowServer& server = Slow();
+  const MutexLock lock(server.mutex);
+  server.may_answer = false;
+  server.answered = 0;
+}
+
 void LetItAnswer(int times) {
   SlowServer& server = Slow();
   const MutexLock lock(server.mutex);
@@ -89,6 +97,7 @@ TEST(ResolveTest, WithoutAThreadToSpareItIsTriedAgain) {
 }
 
 TEST(ResolveTest, ANameServerThatDoesNotAnswerHoldsNobody) {
+  MakeItSlow();
   const Wait past{.deadline = Deadline::After(std::chrono::milliseconds(10))};
   const Result<Addresses> late = Resolve("slow.example", 80, past, AskSlowServer);
   ASSERT_FALSE(late.ok());
@@ -118,7 +127,7 @@ TEST(ConnectTcpTest, AnAddressThatDoesNotAnswerLeavesTimeForTheNextOne) {
   const auto full = ListenTcp("127.0.0.9", there->port, there->port);
   ASSERT_TRUE(full.ok()) << full.status().ToString();
   ASSERT_EQ(::listen(full->fd.get(), 0), 0);
-  // The kernel drops who comes when the queue is full.
+  // The kernel drops new connections while the queue is full.
   std::vector<UniqueFd> queue;
   const auto address = NumericAddress("127.0.0.9", there->port);
   ASSERT_TRUE(address.ok()) << address.status().ToString();

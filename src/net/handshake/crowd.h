@@ -24,18 +24,18 @@ struct Origin {
   friend auto operator<=>(const Origin&, const Origin&) = default;
 };
 
-/// Those who wait, by where they come from: which of them goes when they are too many. Numbers
-/// are given to them in the order in which they come.
+/// Strangers that wait, by where they come from. It says which one to drop when there are too many.
+/// Their numbers rise in the order in which they come.
 ///
-/// Owner and lifetime: a value. Threads: one at a time. Errors: none. Cost: some 200 bytes for each
-/// who waits; a call takes a time that grows with the logarithm of how many they are.
+/// Owner and lifetime: a value. Threads: one at a time. Errors: none. Cost: about 200 bytes for
+/// each stranger. Each call takes O(log n).
 class Crowd {
  public:
   void Add(const Origin& origin, std::uint64_t number);
   /// One that was added, from the same origin.
   void Remove(const Origin& origin, std::uint64_t number);
-  /// Of the network from which most come, and there of the host from which most come, the one that
-  /// has been here longest. Among equals, too, the one that has been here longest. Not without any.
+  /// The oldest stranger of the busiest host in the busiest network. Of hosts, or networks, that
+  /// are equally busy, the one with the oldest stranger counts. There must be a stranger.
   std::uint64_t FirstToGo() const { return networks_.first_to_go(); }
 
  private:

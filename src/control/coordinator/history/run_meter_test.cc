@@ -265,7 +265,7 @@ TEST_F(RunMeterTest, NothingFallsWhenANodeComesInPlaceOfALostOne) {
   metrics_[1]["progress"] = 0.5;
   EXPECT_EQ(Look(seconds(0)).text, "epoch 2 of 2, step 30, 50 %, 0.0 steps/s");
   nodes_[1].state = NodeState::kDone;
-  EXPECT_EQ(Look(seconds(0)).step, 20) << "there is no other";
+  EXPECT_EQ(Look(seconds(0)).step, 20) << "no other node is left";
 }
 
 TEST_F(RunMeterTest, ALossThatIsNoNumberHidesBehindNoMean) {
