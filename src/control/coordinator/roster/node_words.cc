@@ -1,6 +1,10 @@
 #include "control/coordinator/roster/node_words.h"
 
+#include <algorithm>
+#include <array>
+#include <cctype>
 #include <cstddef>
+#include <string_view>
 #include <utility>
 
 #include "base/format.h"
@@ -18,6 +22,23 @@ std::string SecondsForPeople(milliseconds duration) {
 std::string NodeName(const NodeInfo& node) {
   const std::string host = node.host.empty() ? "" : " on " + node.host;
   return fmt::format("{}:{} (node {}{})", node.job_name, node.task_index, node.node_id, host);
+}
+
+bool Names(std::string_view text, const NodeInfo& node) {
+  const auto is_part_of_word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+  };
+  const std::array names = {
+      fmt::format("{}:{}", node.job_name, node.task_index),
+      fmt::format("/job:{}/replica:0/task:{}", node.job_name, node.task_index)};
+  return std::ranges::any_of(names, [&](const std::string& name) {
+    for (auto at = text.find(name); at != text.npos; at = text.find(name, at + 1)) {
+      const auto end = at + name.size();
+      const bool begins = at == 0 || !is_part_of_word(text[at - 1]);
+      if (begins && (end == text.size() || !is_part_of_word(text[end]))) return true;
+    }
+    return false;
+  });
 }
 
 std::string ExplainNode(const NodeInfo& node, const std::string& coordinator_address) {

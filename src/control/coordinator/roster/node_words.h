@@ -4,6 +4,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/time/deadline.h"
@@ -20,6 +21,10 @@ std::string SecondsForPeople(std::chrono::milliseconds duration);
 
 /// For example "worker:1 (node 1 on host7)".
 std::string NodeName(const NodeInfo& node);
+
+/// Whether `text` speaks of the node as tfos or TensorFlow names it: worker:1,
+/// /job:worker/replica:0/task:1.
+bool Names(std::string_view text, const NodeInfo& node);
 
 /// One sentence: which it is, its state, for how long, and the reason.
 std::string ExplainNode(const NodeInfo& node, const std::string& coordinator_address);

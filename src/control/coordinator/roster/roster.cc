@@ -287,58 +287,6 @@ Effects Roster::FeedTerminated(int node_id, TimePoint now) {
   return effects;
 }
 
-Effects Roster::Fail(int node_id, const FailureReport& report, TimePoint now) {
-  Effects effects;
-  Node* node = Find(node_id);
-  if (node == nullptr) return effects;
-  node->heard = now;
-  FailureReport told = report;
-  if (report.lost) told.message += BecauseItLeft(node->info);
-  if (report.lost || IsNewcomer(*node)) told.message += WhyNobodyComes(*node);
-  // Others do without one that has not come so far as to train with them.
-  if ((report.lost || IsNewcomer(*node)) && MayLose(*node)) {
-    if (Become(*node, NodeState::kLost, told.message, now, effects)) {
-      // With its program's error, a node says that it is lost if the others may go on.
-      if (report.lost && report.traceback.empty()) BlameHost(*node, now);
-      if (report.lost && !report.traceback.empty()) {
-        RememberError(FailureOf(node->info, report), now);
-      }
-      told.message = fmt::format("{} is lost: {}", NodeName(node->info), told.message);
-      GoOnWithout(*node, FailureOf(node->info, told), now, effects);
-    }
-    return effects;
-  }
-  if (!Become(*node, NodeState::kFailed, fmt::format("could not {}: {}", told.step, told.message),
-              now, effects)) {
-    return effects;
-  }
-  Failure failure = FailureOf(node->info, told);
-  std::string name = NodeName(node->info);
-  if (const Failure* first = FirstWithErrorOf(report); first != nullptr) {
-    failure = *first;
-    name = NodeName(nodes_[static_cast<std::size_t>(failure.node_id)].info);
-    failure.report.message += fmt::format(". {} failed so, too", NodeName(node->info));
-    failure.report.message += WhyNobodyComes(*node);
-  }
-  if (!failure.report.traceback.empty()) failure.report.lost = false;  // Its program is to blame.
-  const std::string reason = fmt::format("{} failed: {}", name, failure.report.message);
-  Spread(std::move(failure), reason, now, effects);
-  CheckFinished(effects);
-  return effects;
-}
-
-void Roster::RememberError(Failure failure, TimePoint now) {
-  if (FirstWithErrorOf(failure.report) == nullptr) errors_.emplace_back(now, std::move(failure));
-}
-
-const Failure* Roster::FirstWithErrorOf(const FailureReport& report) const {
-  const auto first = std::ranges::find_if(errors_, [&](const auto& error) {
-    const FailureReport& before = error.second.report;
-    return before.step == report.step && before.message == report.message;
-  });
-  return first == errors_.end() || !report.lost ? nullptr : &first->second;
-}
-
 Effects Roster::Finish(int node_id, TimePoint now) {
   Effects effects;
   Node* node = Find(node_id);
@@ -408,6 +356,7 @@ Effects Roster::Tick(TimePoint now) {
     FailToStart(node, now, effects);
   }
   LookAtSteps(now, effects);
+  LookAtHeldBack(now, effects);
   LookAtReturning(now, effects);
   if (MayFormWithFewer(now)) Publish(now, effects);
   if (is_elastic()) {
@@ -416,35 +365,6 @@ Effects Roster::Tick(TimePoint now) {
   }
   CheckFinished(effects);
   return effects;
-}
-
-void Roster::FailToStart(Node& node, TimePoint now, Effects& effects) {
-  EndStuck(node, Saying("start the node", LateStart(node.info, options_.start_timeout)),
-           IsNewcomer(node) && MayLose(node), now, effects);
-}
-
-void Roster::EndStuck(Node& node, FailureReport report, bool bearable, TimePoint now,
-                      Effects& effects) {
-  if (bearable) report.message += WhyNobodyComes(node);
-  const std::string message = report.message;
-  Failure failure = FailureOf(node.info, std::move(report));
-  if (bearable) {
-    effects.push_back(TellAgent{node.info.node_id, Stop{message, options_.stop_grace}});
-    Become(node, NodeState::kLost, message, now, effects);
-    BlameHost(node, now);
-    GoOnWithout(node, std::move(failure), now, effects);
-    return;
-  }
-  Become(node, NodeState::kFailed, message, now, effects);
-  Spread(std::move(failure), message, now, effects);
-}
-
-void Roster::Spread(Failure failure, const std::string& reason, TimePoint now, Effects& effects) {
-  if (failure_.has_value()) return;
-  failure_ = std::move(failure);
-  stop_reason_ = reason;
-  effects.push_back(TellDriver{ClusterFailed{*failure_}});
-  StopEach({.reason = reason, .grace = options_.stop_grace}, now, effects);
 }
 
 bool Roster::Become(Node& node, NodeState state, std::string detail, TimePoint now,
@@ -458,7 +378,7 @@ bool Roster::Become(Node& node, NodeState state, std::string detail, TimePoint n
 }
 
 void Roster::CheckFinished(Effects& effects) {
-  if (finished_) return;
+  if (finished_ || held_back_.has_value()) return;
   // Lost nodes may come again while the cluster forms.
   if (!formed_at_.has_value() && stop_reason_.empty()) return;
   const bool over = std::ranges::all_of(

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "base/time/deadline.h"
-#include "control/coordinator/roster/latest_metrics.h"
 #include "control/coordinator/roster/node_transitions.h"
 #include "control/coordinator/roster/offices/generation_office.h"
 #include "control/coordinator/roster/offices/host_losses.h"
+#include "control/coordinator/roster/offices/latest_metrics.h"
 #include "control/coordinator/roster/offices/step_ticket_office.h"
 #include "control/coordinator/roster/offices/step_watch.h"
 #include "control/coordinator/roster/roles.h"
@@ -96,8 +96,9 @@ struct RosterOptions {
 ///
 /// Everything that happens is told to it, with the time it happened, and it answers with what is to
 /// be done. The first failure wins: it is reported once, and every other node is stopped because of
-/// it, unless it is a loss that the cluster was told to bear. It never starts a node again: that is
-/// up to Spark and the launch tasks.
+/// it, unless it is a loss that the cluster was told to bear. An error that names another node
+/// waits for a moment, and the failure that it may follow from comes first. It never starts a node
+/// again: that is up to Spark and the launch tasks.
 ///
 /// Owner and lifetime: owned by the coordinator; a value. Threads: one at a time.
 /// Errors: only `Register` fails; what makes no sense (an unknown transition, a message of a node
@@ -195,6 +196,13 @@ class Roster {
     std::optional<TimePoint> turned_away_at;
   };
 
+  /// A failure that may follow from another, which has not come yet.
+  struct HeldBack {
+    Failure failure;
+    std::string reason;  // why the others are to stop
+    TimePoint until;
+  };
+
   Node* Find(int node_id);
   /// Whether it is known why the node makes no steps.
   static bool HasReasonForNoStep(const Node& node);
@@ -240,6 +248,13 @@ class Roster {
   void FailToStart(Node& node, TimePoint now, Effects& effects);
   /// Ends a node that hangs. `bearable`: the others do without it.
   void EndStuck(Node& node, FailureReport report, bool bearable, TimePoint now, Effects& effects);
+  /// Whether the node's failure may follow from what became of another, which it names.
+  bool IsMaybeOfAnother(int node_id, const FailureReport& report) const;
+  /// Keeps such a failure for a moment, in which the cause may come.
+  void HoldBack(Failure failure, std::string reason, TimePoint now);
+  /// Spreads it, if there is one, once no cause has come.
+  void LookAtHeldBack(TimePoint now, Effects& effects);
+  bool SpreadHeldBack(TimePoint now, Effects& effects);
   /// The first failure: tells the driver, and stops all nodes because of `reason`.
   void Spread(Failure failure, const std::string& reason, TimePoint now, Effects& effects);
   /// Keeps the program's error of a node that the others do without.
@@ -290,6 +305,7 @@ class Roster {
   TimePoint begun_;
   std::vector<Node> nodes_;
   std::optional<Failure> failure_;
+  std::optional<HeldBack> held_back_;
   std::string stop_reason_;  // empty until all nodes were asked to stop
   bool feed_ended_ = false;
   bool feed_ended_at_once_ = false;  // by `tfos stop`

@@ -75,6 +75,7 @@ Effects Roster::Leave(const NodeLeaving& leaving, TimePoint now) {
 
 Effects Roster::StopAll(const Stop& stop, TimePoint now) {
   Effects effects;
+  SpreadHeldBack(now, effects);
   if (stop_reason_.empty()) {
     stop_reason_ = stop.reason.empty() ? "the driver asked for it" : stop.reason;
   }
@@ -100,7 +101,9 @@ void Roster::StopEach(const Stop& stop, TimePoint now, Effects& effects) {
 Effects Roster::FailFromDriver(const DriverFailure& failure, TimePoint now) {
   Effects effects;
   Node* node = Find(failure.node_id);
-  if (node == nullptr) {
+  if (SpreadHeldBack(now, effects)) {
+    // What the driver has seen follows from it.
+  } else if (node == nullptr) {
     Spread(BlamingNobody(failure.report), failure.report.message, now, effects);
   } else {
     Spread(FailureOf(node->info, failure.report), failure.report.message, now, effects);

@@ -349,20 +349,4 @@ bool Roster::MayLose(const Node& node) const {
   return &node != &*chief && lost < options_.max_lost_nodes;
 }
 
-void Roster::Lose(Node& node, const std::string& detail, const std::string& message, TimePoint now,
-                  Effects& effects) {
-  const bool bearable = MayLose(node);
-  // A node that had ended before has nothing left to lose.
-  const std::string why = BecauseItLeft(node.info) + WhyNobodyComes(node);
-  if (!Become(node, NodeState::kLost, detail + why, now, effects)) return;
-  const std::string told = message + why;
-  Failure failure = FailureOf(node.info, Saying("watch the node", told));
-  if (bearable) {
-    BlameHost(node, now);
-    GoOnWithout(node, std::move(failure), now, effects);
-    return;
-  }
-  Spread(std::move(failure), told, now, effects);
-}
-
 }  // namespace tfos::control

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/format.h"
-#include "control/coordinator/roster/latest_metrics.h"
+#include "control/coordinator/roster/offices/latest_metrics.h"
 #include "control/coordinator/roster/roster_fixture.h"
 
 namespace tfos::control {
