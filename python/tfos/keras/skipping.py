@@ -61,12 +61,19 @@ def note_error(model: Any, error: Exception) -> None:
 
 
 def was_skipping(error: BaseException | None) -> bool:
-    """Whether a ``fit`` was passing over steps when this error ended it, or the one that this comes
+    """Whether a ``fit`` was passing over steps when this error ended it, or one that this comes
     of."""
-    while error is not None:
+    # An error and its cause may each come of the other: `raise wrapper.__cause__`.
+    seen: list[BaseException] = []
+    left = [error]
+    while left:
+        error = left.pop()
+        if error is None or any(error is other for other in seen):
+            continue
         if getattr(error, "ended_skipping", False):
             return True
-        error = error.__cause__ or error.__context__
+        seen.append(error)
+        left += [error.__cause__, error.__context__]
     return False
 
 

@@ -99,6 +99,26 @@ def test_an_error_while_steps_are_skipped_is_known_by_what_comes_of_it(fails_at,
         assert was_skipping(error) is expected
 
 
+@pytest.mark.parametrize("was", [True, False])
+def test_an_error_that_was_unwrapped_is_looked_through_once(was):
+    """What Python prints of it ends, too: each of the two comes of the other."""
+    wrapper = RuntimeError("wrapped")
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    model.make_train_function()
+    if was:
+        skip_steps(model, 1)
+        note_error(model, wrapper)
+    try:
+        try:
+            raise wrapper from ValueError("seven")
+        except RuntimeError as error:
+            raise error.__cause__ from None
+    except ValueError as error:
+        assert error.__context__ is wrapper and wrapper.__cause__ is error
+        assert was_skipping(error) is was
+
+
 @pytest.mark.parametrize(("steps", "losses"), [(2, [7.0, 7.0]), (BATCHES + 2, [None, 7.0])])
 def test_no_loss_is_reported_of_batches_that_were_skipped(steps, losses):
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False)])
