@@ -196,6 +196,7 @@ class Cluster:
                 "Leave resume= out, and give ctx.checkpoint a directory"
             )
         plan = plan_training(sources, epochs, shuffle, cache, self._feed.may_lose_nodes, resumption)
+        self._feed.count_done(plan.done)
         if plan.jobs == 0:
             self._progress.say(f"resume | these {plan.done} epochs are done: nothing is fed")
             return
@@ -208,6 +209,7 @@ class Cluster:
         except BaseException:
             if resumption and self._feed.next_epoch(queue) == first:
                 resumption.give_back(queue, plan.done + plan.jobs * (1 + plan.replay.epochs))
+                self._feed.count_done(-plan.done)
             raise
 
     def inference(

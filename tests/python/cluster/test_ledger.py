@@ -198,6 +198,7 @@ def test_what_moved_from_a_lost_node_was_delivered_twice():
 
 def test_what_an_earlier_cluster_has_trained_is_told_apart():
     tally = Tally(SimpleNamespace(nodes=list))
+    tally.count_done(1)
     with tally.course_of(Training(2, Replay(), 0, done=1, position=SimpleNamespace(rows=64))):
         ledger = tally.ledger()
     assert (ledger.epochs_before, ledger.rows_before) == (1, 64)

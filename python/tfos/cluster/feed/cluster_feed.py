@@ -93,6 +93,10 @@ class ClusterFeed:
         """What the driver alone knows of the rows, as in the message ``activity``."""
         return self._tally.counts()
 
+    def count_done(self, epochs: int) -> None:
+        """Counts epochs that are passed over, as an earlier cluster has trained them."""
+        self._tally.count_done(epochs)
+
     def cut_short(self) -> None:
         """What becomes of the rows from now on is not counted."""
         self._tally.cut_short()

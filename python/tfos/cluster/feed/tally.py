@@ -50,11 +50,16 @@ class Tally:
         with self._lock:
             self._ledger.cut_short = True
 
+    def count_done(self, epochs: int) -> None:
+        """Counts epochs that an earlier cluster has trained. Less than 0: those of a call that may
+        be made again."""
+        with self._lock:
+            self._ledger.epochs_before += epochs
+
     @contextmanager
     def course_of(self, plan: Training) -> Iterator[Course]:
         """That of a call of ``train``, which goes on in the block."""
         with self._lock:
-            self._ledger.epochs_before += plan.done
             if plan.position:
                 self._ledger.rows_before = plan.position.rows
         course = self._begin(Course.of(plan, fed_nodes(self._coordinator)))

@@ -38,8 +38,9 @@ def noted(directory):
 
 @pytest.mark.long
 def test_epochs_that_are_done_are_not_fed_again(spark, leftovers, tmp_path, capfd):
-    def run(epochs):
-        """The epochs that Keras went through, the rows that were fed, and the steps in all."""
+    def run(epochs, done):
+        """The epochs that Keras went through, the rows that were fed, and the steps in all.
+        ``done``: the epochs that the ledger knows from clusters before."""
         args = {"epochs": epochs, "notes": str(tmp_path)}
         with tfos.run(
             spark,
@@ -50,15 +51,16 @@ def test_epochs_that_are_done_are_not_fed_again(spark, leftovers, tmp_path, capf
             progress=True,
         ) as cluster:
             cluster.train(programs.rows_to_fit(spark), epochs=epochs)
-        found = noted(tmp_path)
-        return found["epochs"], cluster.ledger().delivered, found["steps"]
+        found, ledger = noted(tmp_path), cluster.ledger()
+        assert ledger.epochs_before == done
+        return found["epochs"], ledger.delivered, found["steps"]
 
-    epochs, fed, steps = run(2)
+    epochs, fed, steps = run(2, 0)
     assert (epochs, fed) == ([0, 1], 2 * ROWS)
-    epochs, fed, more = run(3)
+    epochs, fed, more = run(3, 2)
     assert (epochs, fed) == ([2], ROWS)
     assert more > steps
-    assert run(3) == ([], 0, more)
+    assert run(3, 3) == ([], 0, more)
     shown = capfd.readouterr().err
     assert f"resume | no epochs are done in file://{tmp_path}/run" in shown
     assert f"resume | 2 epochs are done in file://{tmp_path}/run" in shown
@@ -90,7 +92,8 @@ def test_a_call_that_has_fed_no_epoch_uses_none_up(spark, leftovers, tmp_path):
                 cluster.train(rows, epochs=2)
             spark.sparkContext.setLocalProperty(of_stream, None)
         cluster.train(rows, epochs=2)
-    assert cluster.ledger().delivered == ROWS
+    ledger = cluster.ledger()
+    assert (ledger.delivered, ledger.epochs_before) == (ROWS, 1)
 
 
 def test_what_a_stream_brings_has_no_epochs_to_pass_over(spark, tmp_path):

@@ -115,8 +115,10 @@ def train_and_interrupt(spark, cluster):
     )
 
     def interrupt():
-        wait_for(lambda: cluster.status()[0].metrics.get("rows", 0) > 0, "a row in the node")
-        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            wait_for(lambda: cluster.status()[0].metrics.get("rows", 0) > 0, "a row in the node")
+        finally:  # Or the training would wait for ever for the rows that don't come.
+            os.kill(os.getpid(), signal.SIGINT)
 
     with ThreadPoolExecutor(1) as thread:
         interrupting = thread.submit(interrupt)
