@@ -178,7 +178,10 @@ def _open(
             from pyarrow import csv
 
             reader = csv.open_csv(
-                file, convert_options=csv.ConvertOptions(column_types=dict(types))
+                file,
+                # Otherwise Arrow cuts its blocks at any line break, also within quotes.
+                parse_options=csv.ParseOptions(newlines_in_values=True),
+                convert_options=csv.ConvertOptions(column_types=dict(types)),
             )
             schema, batches = reader.schema, iter(reader)
         else:
