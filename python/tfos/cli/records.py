@@ -147,7 +147,7 @@ def _cat(parsed: Any) -> int:
         strings=True,
         mode=parsed.mode,
     )
-    schema = conversion.nullable(schema)
+    schema = record_files.nullable(schema)
     readers: list[records.Reader] = []
 
     def rows() -> Iterator[dict[str, Any]]:

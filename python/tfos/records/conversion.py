@@ -148,13 +148,7 @@ def schema_of(
         sample=sys.maxsize if whole else record_files.SAMPLE_RECORDS,
         strings=strings,
     )
-    return nullable(inferred)
-
-
-def nullable(schema: pa.Schema) -> pa.Schema:
-    """An inferred schema for all records: those behind the sample may lack a key that all of it
-    have."""
-    return pa.schema([field.with_nullable(True) for field in schema])
+    return record_files.nullable(inferred)
 
 
 def _open(

@@ -13,6 +13,7 @@ Errors: :class:`tfos.errors.BadInputError` naming file, record and offset; :clas
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -40,7 +41,9 @@ class Reader:
     Owner and lifetime: keeps the file open until it is dropped. Threads: one at a time.
 
     Args:
-        schema: a ``pyarrow.Schema``; inferred from the file's first records where None.
+        schema: a ``pyarrow.Schema``. Where None, the columns of the file's first records, as far
+            as ``mode`` and ``validation`` let them pass; each may be null, as later records may
+            lack it.
         record_type: "Example", "SequenceExample", or "ByteArray": each record is, as it is, the
             value of the only column of ``schema``, binary or string.
         compression: "", "GZIP" or "ZLIB".
@@ -67,7 +70,16 @@ class Reader:
         bad_column: str | None = None,
     ):
         if schema is None:
-            schema = infer_schema([path], record_type=record_type, compression=compression)
+            sample = SchemaSample(record_type)
+            sample.add(
+                path,
+                SAMPLE_RECORDS,
+                compression=compression,
+                mode=mode,
+                validation=validation,
+                max_record_bytes=max_record_bytes,
+            )
+            schema = nullable(sample.schema())
         self.schema = (
             schema if bad_column is None else schema.append(pa.field(bad_column, pa.binary()))
         )
@@ -259,10 +271,26 @@ class SchemaSample:
         most: int,
         *,
         compression: str = "",
+        mode: str | None = None,
         validation: str | None = None,
+        max_record_bytes: int | None = None,
     ) -> None:
-        """Looks at up to ``most`` records of a file; ``validation`` as of :class:`Reader`."""
-        self.count += self._inference.add(_file(path, compression, validation), most)
+        """Looks at up to ``most`` records of a file. Options as of :class:`Reader`; in other modes
+        than "failfast" bad records are passed over."""
+        if mode in (None, "failfast"):
+            file = _file(path, compression, validation, max_record_bytes)
+            self.count += self._inference.add(file, most)
+            return
+        stream = RecordStream(
+            path,
+            compression=compression,
+            mode="dropmalformed",
+            validation=validation,
+            max_record_bytes=max_record_bytes,
+        )
+        for record in itertools.islice(stream, most):
+            assert record is not None  # As none is in mode "permissive" only.
+            self.try_add_record(record)
 
     def add_record(self, record: bytes) -> None:
         """Looks at a serialized tf.Example."""
@@ -281,6 +309,12 @@ class SchemaSample:
         """What all of them have in common; an error names two records that contradict each
         other."""
         return pa.schema(self._inference.finish())
+
+
+def nullable(schema: pa.Schema) -> pa.Schema:
+    """An inferred schema for all records: those behind the sample may lack a key that all of it
+    have."""
+    return pa.schema([field.with_nullable(True) for field in schema])
 
 
 def verify(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import fnmatch
 import heapq
-import itertools
 import os
 import urllib.parse
 from collections.abc import Iterable, Sequence
@@ -219,24 +218,13 @@ def infer_schema(
         if inference.count >= sample:
             break
         access, path = access_for(file.path)
-        kind = compression_of(path, compression)
-        if mode == "failfast":
-            inference.add(
-                access.native_path(path),
-                sample - inference.count,
-                compression=kind,
-                validation=validation,
-            )
-            continue
-        stream = record_files.RecordStream(
+        inference.add(
             access.native_path(path),
-            mode="dropmalformed",
-            compression=kind,
+            sample - inference.count,
+            compression=compression_of(path, compression),
+            mode=mode,
             validation=validation,
         )
-        for record in itertools.islice(stream, sample - inference.count):
-            assert record is not None  # As none is in mode "permissive" only.
-            inference.try_add_record(record)
     return inference.schema()
 
 

@@ -290,6 +290,35 @@ def test_damaged_files(tmp_path):
         list(records.read(path, schema))
 
 
+def test_reads_without_a_schema_what_the_options_let_pass(tmp_path):
+    path = tmp_path / "f.tfrecord"
+    records.write(path, [pa.record_batch({"n": range(10)})])
+    content = bytearray(path.read_bytes())
+    content[len(content) // 10 * 4 - 1] ^= 1  # In the CRC of the data of record 3.
+    path.write_bytes(content)
+
+    def numbers(**options):
+        batches = records.read(path, **options)
+        return [row["n"] for batch in batches for row in batch.to_pylist()]
+
+    with pytest.raises(BadInputError, match="record 3 .* the CRC of its data is wrong"):
+        numbers()
+    assert numbers(mode="dropmalformed") == [0, 1, 2, *range(4, 10)]
+    assert numbers(mode="permissive") == [0, 1, 2, None, *range(4, 10)]
+    assert len(numbers(validation="none")) == 10
+    records.write_records(path, [b"\xff", *records.encode(pa.record_batch({"n": [7]})).to_pylist()])
+    assert numbers(mode="dropmalformed") == [7]
+
+
+def test_records_behind_the_sample_of_a_schema_may_lack_a_key(tmp_path):
+    path = tmp_path / "f.tfrecord"
+    known, more = 1_200, 300
+    x = pa.array([*range(known), *[None] * more], pa.int64())
+    records.write(path, [pa.record_batch({"n": range(known + more), "x": x})])
+    read = pa.Table.from_batches(records.read(path))
+    assert read["x"].to_pylist() == x.to_pylist() and read.schema.field("n").nullable
+
+
 def test_parts_of_an_indexed_file(tmp_path):
     path = tmp_path / "f.tfrecord"
     records.write(path, [pa.record_batch({"n": range(20_000)})])
