@@ -189,7 +189,7 @@ def _infer(parsed: Any) -> int:
         strings=parsed.keep,
         whole=parsed.keep,
     )
-    if kind == "csv" and not parsed.keep:
+    if kind in ("csv", "jsonl") and not parsed.keep:
         schema = _with_fractions(schema, _columns_of("float", model, mapping))
     plan = model.on(
         schema,
@@ -252,12 +252,17 @@ def _with_fractions(schema: pa.Schema, columns: set[str]) -> pa.Schema:
     """The schema with floats for whole numbers in these columns: later ones may not be whole."""
     return pa.schema(
         [
-            field.with_type(pa.float64())
-            if field.name in columns and pa.types.is_integer(field.type)
-            else field
+            field.with_type(_fractions_of(field.type)) if field.name in columns else field
             for field in schema
         ]
     )
+
+
+def _fractions_of(kind: pa.DataType) -> pa.DataType:
+    """A type with floats for whole numbers, also in lists."""
+    if pa.types.is_list(kind):
+        return pa.list_(_fractions_of(kind.value_type))
+    return pa.float64() if pa.types.is_integer(kind) else kind
 
 
 def _ahead(items: Iterator[T]) -> Iterator[T]:

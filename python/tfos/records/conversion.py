@@ -219,13 +219,23 @@ def _json_batches(
     schema = pa.schema(list(types.items()))
     unexpected = "infer"
     for block in _blocks_of_lines(file):
-        table = arrow_json.read_json(
-            io.BytesIO(block),
-            read_options=arrow_json.ReadOptions(block_size=len(block) + 1),
-            parse_options=arrow_json.ParseOptions(
-                explicit_schema=schema, unexpected_field_behavior=unexpected
-            ),
-        )
+        try:
+            table = arrow_json.read_json(
+                io.BytesIO(block),
+                read_options=arrow_json.ReadOptions(block_size=len(block) + 1),
+                parse_options=arrow_json.ParseOptions(
+                    explicit_schema=schema, unexpected_field_behavior=unexpected
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            empty = [name for name, leaf in _leaves_of(schema).items() if pa.types.is_null(leaf)]
+            # Arrow says "to null" or "from null to", and mostly no column.
+            if empty and " null " in str(error):
+                raise ValueError(
+                    f"the first rows have no value of {', '.join(empty)}, so nothing says of what "
+                    "type these are; put a row that has them first"
+                ) from error
+            raise
         if unexpected == "infer":
             schema, unexpected = table.schema, later
         yield from table.to_batches()

@@ -224,6 +224,28 @@ def test_whole_numbers_of_csv_may_be_followed_by_others(two, tmp_path):
     assert error.count("\n") == 1 and not (tmp_path / "kept.csv").exists()
 
 
+def test_whole_numbers_of_json_may_be_followed_by_others(run, two, tmp_path, monkeypatch):
+    monkeypatch.setattr(conversion, "_JSON_BLOCK_BYTES", 1_000)
+    numbers = [*[{"x": 3, "y": 1}] * 1_000, {"x": 3, "y": 1.5}]
+    lists = [*[{"x": [1, 2]}] * 1_000, {"x": [1.5, 2.5]}]
+    # The last file begins with what is not whole.
+    for name, rows in (("1", numbers), ("2", numbers[-1:]), ("lists", lists)):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    inputs = [tmp_path / f"{name}.jsonl" for name in "12"]
+    code, _, error = two("--input", *inputs, "--output", tmp_path / "o.csv")
+    assert (code, error) == (0, "")
+    found = [row["difference"] for row in read_rows(tmp_path / "o.csv", "csv")]
+    assert found == [2.0] * 1_000 + [1.5] * 2
+    options = ("--input", tmp_path / "lists.jsonl", "--output", tmp_path / "lists.csv")
+    code, _, error = run(*ONE_NUMBER, *options, model="tf1")
+    assert (code, error) == (0, "")
+    found = [row["y"] for row in read_rows(tmp_path / "lists.csv", "csv")]
+    assert found == [8.0] * 1_000 + [10.5]
+    # What is kept stays as it is in the first rows.
+    code, _, error = two("--input", *inputs, "--output", tmp_path / "kept.csv", "--keep")
+    assert code == 1 and error.startswith(f"tfos infer: {inputs[0]} can't be read as jsonl: ")
+
+
 def test_keep_keeps_all_columns(two, tmp_path):
     (tmp_path / "1.csv").write_text("x,y\n3,1\n")
     (tmp_path / "2.csv").write_text("x,y,z\n3,1,1\n")

@@ -1,9 +1,11 @@
 """Tables in files of other formats, as ``tfos records convert`` and ``tfos infer`` read them."""
 
 import csv
+import json
 
 import pytest
 
+from tfos.errors import BadInputError
 from tfos.records import conversion
 
 
@@ -22,3 +24,20 @@ def test_values_of_csv_may_have_line_breaks(tmp_path, columns):
         for row in batch.to_pylist()
     ]
     assert (len(found), found == rows) == (len(rows), True)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize(
+    ("empty", "value"), [(None, 7), ([], [7]), ([None], ["a"]), ({"b": None}, {"b": 7})]
+)
+def test_a_key_of_json_whose_value_comes_late_is_named(tmp_path, monkeypatch, empty, value, whole):
+    monkeypatch.setattr(conversion, "_JSON_BLOCK_BYTES", 1_000)
+    rows = [*[{"n": 1, "a": empty}] * 1_000, {"n": 1, "a": value}]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sources = [str(tmp_path / "in.jsonl")]
+    schema = conversion.schema_of(sources, "jsonl", "Example", None)
+    with pytest.raises(
+        BadInputError,
+        match=r"in\.jsonl can't be read as jsonl: .* no value of a(\.b)?, so .* first",
+    ):
+        list(conversion.read(sources, "jsonl", schema, "Example", None, whole=whole))
