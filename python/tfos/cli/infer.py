@@ -22,7 +22,7 @@ from tfos.errors import BadInputError, TfosError
 try:
     from tfos import inference
     from tfos.base.arrow import pa
-    from tfos.records import conversion, listing
+    from tfos.records import conversion, formats, listing
 except ImportError as error:
     sys.exit(f"tfos infer: {error}")
 
@@ -90,12 +90,12 @@ def parser() -> argparse.ArgumentParser:
     files.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
     files.add_argument(
         "--format",
-        choices=conversion.FORMATS,
+        choices=formats.FORMATS,
         help="format of the input; default: by the ends of the names, otherwise tfrecord",
     )
     files.add_argument(
         "--output-format",
-        choices=conversion.FORMATS,
+        choices=formats.FORMATS,
         help="format of the output; default: by the end of the name, otherwise as the input",
     )
     files.add_argument("--record-type", default="Example", choices=("Example", "SequenceExample"))
@@ -173,8 +173,8 @@ def _infer(parsed: Any) -> int:
     sources = [file.path for file in listing.list_files(parsed.input)]
     if not sources:
         raise BadInputError(f"{', '.join(parsed.input)}: there is no file in it")
-    kind = conversion.format_of(sources[0], parsed.format)
-    output_kind = conversion.format_of(parsed.output, parsed.output_format, otherwise=kind)
+    kind = formats.format_of(sources[0], parsed.format)
+    output_kind = formats.format_of(parsed.output, parsed.output_format, otherwise=kind)
     conversion.check_output(parsed.output, sources, parsed.overwrite)
     mapping = {
         column: tuple(tensor.split(",")) for column, tensor in _pairs("--map", parsed.map).items()

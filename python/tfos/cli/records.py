@@ -22,7 +22,7 @@ from tfos.files.access import access_for
 
 try:
     from tfos import records
-    from tfos.records import conversion, listing
+    from tfos.records import conversion, formats, listing
     from tfos.records import files as record_files
     from tfos.records.listing import ListedFile
 except ImportError as error:
@@ -105,12 +105,12 @@ def parser() -> argparse.ArgumentParser:
         command("convert", _convert, "Convert TFRecord, Parquet, CSV or JSON files into one")
     )
     made.add_argument("--output", required=True, help="the file to write")
-    for side in ("from", "to"):
+    for side, otherwise in (("from", "otherwise"), ("to", "without an end")):
         made.add_argument(
             f"--{side}",
-            choices=conversion.FORMATS,
+            choices=formats.FORMATS,
             dest=f"{side}_format",
-            help="format; default: by the end of the name, otherwise tfrecord",
+            help=f"format; default: by the end of the name, {otherwise} tfrecord",
         )
     made.add_argument("--output-compression", choices=("none", "gzip", "zlib"))
     made.add_argument("--overwrite", action="store_true", help="replace the output if it exists")

@@ -1,8 +1,7 @@
 """Tables in TFRecord, Parquet, CSV and JSON files, in record batches: memory does not grow with
 files.
 
-Which format a file has its name says, unless it is told. Threads: any; errors:
-:class:`tfos.errors.BadInputError` with the file, and :class:`OSError`.
+Threads: any; errors: :class:`tfos.errors.BadInputError` with the file, and :class:`OSError`.
 """
 
 from __future__ import annotations
@@ -21,31 +20,13 @@ from tfos.base.arrow import pa
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
 from tfos.files.interface import parent_of
-from tfos.records import casts, listing
+from tfos.records import casts, formats, listing
 from tfos.records import files as record_files
 
-#: "jsonl" has a JSON object in each line.
-FORMATS = ("tfrecord", "parquet", "csv", "jsonl")
-
-_BY_SUFFIX = {
-    ".parquet": "parquet",
-    ".csv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".tfrecord": "tfrecord",
-    ".tfrecords": "tfrecord",
-    ".gz": "tfrecord",
-    ".zlib": "tfrecord",
-}
 _PARQUET_ROWS = 8_192
 #: The size of a row group in Parquet files that are written, in bytes before they are encoded.
 _ROW_GROUP_BYTES = 32 << 20
 _JSON_BLOCK_BYTES = 4 << 20
-
-
-def format_of(path: str, told: str | None, otherwise: str = "tfrecord") -> str:
-    """The format of a file: as told, else by its name; ``otherwise`` where that does not say."""
-    return told or _BY_SUFFIX.get(os.path.splitext(path)[1].lower(), otherwise)
 
 
 def convert(
@@ -66,10 +47,13 @@ def convert(
 
     Args:
         overwrite: whether a file that is there already may be replaced.
-        source_format, target_format: of FORMATS; None for what the names say.
+        source_format, target_format: of formats.FORMATS; None for what the names say.
         compression, target_compression: "none", "gzip", "zlib" for TFRecords; None by the names.
     """
-    from_format, to_format = format_of(sources[0], source_format), format_of(target, target_format)
+    if target_format is None:
+        formats.check_suffix(target)
+    from_format = formats.format_of(sources[0], source_format)
+    to_format = formats.format_of(target, target_format)
     path = check_output(target, sources, overwrite)
     schema = schema_of(sources, from_format, record_type, compression, whole=True)
     check_target(schema, to_format, target)
@@ -335,12 +319,9 @@ def check_target(schema: pa.Schema, kind: str, target: str) -> None:
     binary = [name for name, leaf in _leaves_of(schema).items() if "binary" in str(leaf)]
     if kind in ("csv", "jsonl") and binary:
         raise BadInputError(
-            f"{target}: {_TITLES[kind]} has no binary columns, and "
+            f"{target}: {formats.TITLES[kind]} has no binary columns, and "
             f"{', '.join(binary)} would be one; convert to Parquet"
         )
-
-
-_TITLES = {"csv": "CSV", "jsonl": "JSON"}
 
 
 def _leaves_of(schema: pa.Schema) -> dict[str, pa.DataType]:

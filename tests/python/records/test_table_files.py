@@ -5,8 +5,9 @@ import json
 
 import pytest
 
+from tfos.cli import records as records_command
 from tfos.errors import BadInputError
-from tfos.records import conversion
+from tfos.records import conversion, formats
 
 
 @pytest.mark.parametrize("columns", [1, 2])
@@ -41,3 +42,47 @@ def test_a_key_of_json_whose_value_comes_late_is_named(tmp_path, monkeypatch, em
         match=r"in\.jsonl can't be read as jsonl: .* no value of a(\.b)?, so .* first",
     ):
         list(conversion.read(sources, "jsonl", schema, "Example", None, whole=whole))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("a.csv", "csv"),
+        ("part-0.json", "jsonl"),
+        ("A.NDJSON", "jsonl"),
+        ("hdfs://host.x/d.csv/a.parquet", "parquet"),
+        ("a.tfrecord.gz", "tfrecord"),
+        ("part-0.gz", "tfrecord"),
+        ("part-0", "otherwise"),
+        ("hdfs://host.csv/a", "otherwise"),
+        ("a.tsv", "otherwise"),
+    ],
+)
+def test_the_end_of_a_name_says_the_format(name, kind):
+    assert formats.format_of(name, None, "otherwise") == kind
+    assert formats.format_of(name, "csv", "otherwise") == "csv"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "says"),
+    [
+        ("in.csv", "o.csv.gz", "only TFRecords can be compressed, and this name says CSV"),
+        ("in.csv", "o.json.deflate", "only TFRecords can be compressed, and this name says JSON"),
+        ("in.csv", "o.tsv", ".tsv says no format; give one with --to, or end the name with"),
+        ("in.csv", "o.tsv.gz", ".tsv says no format"),
+        ("in.csv.gz", "o.parquet", "only TFRecords can be compressed, and this name says CSV"),
+    ],
+)
+def test_a_name_of_another_format_makes_no_tfrecords(capsys, tmp_path, source, target, says):
+    (tmp_path / source).write_text("n\n1\n")
+    words = ["convert", str(tmp_path / source), "--output", str(tmp_path / target)]
+    code, error = records_command.main(words), capsys.readouterr().err
+    assert code == 1 and says in error and error.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == [source]
+
+
+def test_an_output_of_any_name_has_the_format_that_is_told(capsys, tmp_path):
+    (tmp_path / "in.csv").write_text("n\n1\n")
+    words = ["convert", str(tmp_path / "in.csv"), "--output", str(tmp_path / "o.tsv")]
+    assert records_command.main([*words, "--to", "jsonl"]) == 0
+    assert (tmp_path / "o.tsv").read_text() == '{"n": 1}\n'
