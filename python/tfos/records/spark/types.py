@@ -28,6 +28,9 @@ from tfos.spark.arrow_types import arrow_type, single_types
 #: The only column of record type ByteArray, as Spark's TFRecord connectors call it.
 BYTE_ARRAY_COLUMN = "byteArray"
 
+#: A float of a record, of 32 bits, times ten to this power is exact as a float of 64 bits.
+_EXACT_SCALE = 12
+
 
 def record_type_of(name: str) -> str:
     """The record type that an option names, whatever its case."""
@@ -138,10 +141,34 @@ def to_spark(
                 if constant is None
                 else pa.repeat(constant, batch.num_rows)
             )
-            columns.append(column if column.type == field.type else column.cast(field.type))
+            if column.type != field.type:
+                column = _rounded(column, field.type).cast(field.type)
+            columns.append(column)
         return pa.RecordBatch.from_arrays(columns, schema=arrow)
 
     return convert
+
+
+def _rounded(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Floats, in lists perhaps, that are to be decimals: rounded as Spark does it, and the jar. A
+    tie goes away from zero, and Arrow's cast would take the even neighbour."""
+    if pa.types.is_list(kind):
+        values = column.values
+        rounded = _rounded(values, kind.value_type)
+        if rounded is values:
+            return column
+        return pa.ListArray.from_buffers(
+            pa.list_(rounded.type),
+            len(column),
+            column.buffers()[:2],  # Which are null, and where lists begin.
+            offset=column.offset,
+            children=[rounded],
+        )
+    if not pa.types.is_decimal(kind) or kind.scale > _EXACT_SCALE:
+        return column
+    import pyarrow.compute  # Slow to import, and Spark starts a process for each query.
+
+    return pyarrow.compute.round(column, kind.scale, "half_towards_infinity")
 
 
 def from_spark(batch: pa.RecordBatch, schema: sql.StructType) -> pa.RecordBatch:

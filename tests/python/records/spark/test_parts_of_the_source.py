@@ -112,6 +112,17 @@ def test_a_decimal_is_rounded():
     assert types.from_spark(batch, schema)["x"].type == pa.float64()
 
 
+def test_decimals_of_lists_are_rounded():
+    kind = sql.ArrayType(sql.DecimalType(5, 2))
+    schema = sql.StructType([sql.StructField("x", kind), sql.StructField("y", kind)])
+    lists = [[0.125, -0.125], None, [], [1.0]]
+    floats = pa.array([[9.0], *lists], pa.list_(pa.float64()))
+    batch = types.to_spark(schema)(pa.record_batch({"x": floats[1:], "y": floats[:-1]}), {})
+    expected = [[decimal.Decimal("0.13"), decimal.Decimal("-0.13")], None, [], [decimal.Decimal(1)]]
+    assert batch["x"].to_pylist() == expected
+    assert batch["y"].to_pylist() == [[decimal.Decimal(9)], *expected[:-1]]
+
+
 @pytest.mark.parametrize(
     "size, indices, values",
     [(3, [-1], [5.0]), (3, [3], [5.0]), (3, [1 << 30], [5.0]), (3, [1], [5.0, 6.0]), (-1, [], [])],

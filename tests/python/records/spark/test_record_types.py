@@ -87,6 +87,18 @@ def test_every_type_comes_back(source, tmp_path, compression, suffix):
     assert again.schema == ALL_TYPES
 
 
+def test_a_decimal_at_a_tie_is_rounded_as_spark_does_it(source, tmp_path):
+    values = [0.125, -0.125, 0.375, 0.1249, 0.335, 2.675, -7.0, None]
+    column = pa.array(values, pa.float32())
+    records.write(tmp_path / "f", [pa.record_batch({"x": column, "n": range(len(values))})])
+    frame = source.read(tmp_path / "f", "n long, x decimal(10,2)").orderBy("n")
+    floats = source.read(tmp_path / "f", "n long, x double").orderBy("n")
+    expected = floats.selectExpr("cast(x as decimal(10,2)) AS x")
+    found = [row.x for row in frame.collect()]
+    assert found == [row.x for row in expected.collect()]
+    assert found[:3] == [decimal.Decimal(text) for text in ("0.13", "-0.13", "0.38")]
+
+
 def test_the_schema_is_inferred(source, tmp_path):
     frame = source.spark.createDataFrame(
         [
