@@ -64,7 +64,8 @@ class FileAccess(Protocol):
         """Makes a directory and those above it, as far as they are not there."""
 
     def native_path(self, path: str) -> str:
-        """What the native reader and writer of TFRecords are to open."""
+        """What the native reader and writer of TFRecords are to open. Raises
+        :class:`tfos.errors.BadInputError` for a name that they can't take, as it is not UTF-8."""
 
 
 def has_wildcard(path: str) -> bool:

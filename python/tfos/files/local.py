@@ -8,6 +8,7 @@ import os
 import shutil
 from typing import IO
 
+from tfos.errors import BadInputError
 from tfos.files.interface import FileStatus, Paths, Statuses
 
 #: Each needs another job that deletes a directory in the moment in which this one has made it.
@@ -76,4 +77,8 @@ class LocalFiles:
                     raise
 
     def native_path(self, path: str) -> str:
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            raise BadInputError(f"{path!r}: this name is not UTF-8; rename the file") from None
         return path

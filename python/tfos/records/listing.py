@@ -47,7 +47,8 @@ class FilePart(NamedTuple):
 def compression_of(path: str, option: str | None) -> str:
     """ "", "GZIP" or "ZLIB": of the option where there is one, else of the file's name."""
     if option is None:
-        return _native.compression_of_path(path)
+        # The end of a name says it, even where the rest is not UTF-8.
+        return _native.compression_of_path(path.encode(errors="replace").decode())
     return _native.compression_named(option)
 
 

@@ -14,6 +14,8 @@ import tensorflow as tf
 from support.waiting import wait_for
 from tfos import _native, records
 from tfos.errors import BadInputError
+from tfos.node import files
+from tfos.records import listing
 
 KINDS = {
     "int": ("int64_list", tf.train.Int64List),
@@ -317,6 +319,29 @@ def test_records_behind_the_sample_of_a_schema_may_lack_a_key(tmp_path):
     records.write(path, [pa.record_batch({"n": range(known + more), "x": x})])
     read = pa.Table.from_batches(records.read(path))
     assert read["x"].to_pylist() == x.to_pylist() and read.schema.field("n").nullable
+
+
+def test_a_file_whose_name_is_not_utf8_is_named(tmp_path):
+    batch = pa.record_batch({"n": [1]})
+    records.write(tmp_path / "good", [batch], compression="GZIP")
+    bad = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.tfrecord.gz")
+    os.rename(tmp_path / "good", bad)
+    (file,) = listing.list_files([tmp_path])
+    assert file.path == bad and listing.compression_of(bad, None) == "GZIP"
+    assert listing.split_files([file], 1, None) == [listing.FilePart(file, None, file.size)]
+    calls = (
+        lambda: records.read(bad, batch.schema),
+        lambda: records.write(bad, [batch]),
+        lambda: files.tfrecords([bad], batch.schema, 1),
+        lambda: listing.infer_schema(
+            [file], record_type="Example", compression=None, sample=1, strings=False
+        ),
+    )
+    for call in calls:
+        with pytest.raises(
+            BadInputError, match=r"caf\\udce9\.tfrecord\.gz': this name is not UTF-8"
+        ):
+            call()
 
 
 def test_parts_of_an_indexed_file(tmp_path):
