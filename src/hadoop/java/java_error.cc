@@ -18,6 +18,10 @@ constexpr std::string_view kIdentityAdvice =
     "the user is HADOOP_USER_NAME or the process's own; Kerberos takes the ticket cache or the "
     "tokens in HADOOP_TOKEN_FILE_LOCATION";
 
+constexpr std::string_view kStoreAdvice =
+    "check the keys (of s3a: spark.hadoop.fs.s3a.*, or fs.s3a.* in TFOS_HADOOP_PROPERTIES), and "
+    "the policy of the bucket";
+
 struct Meaning {
   std::string_view class_name;  ///< Without its package.
   int error;
@@ -29,7 +33,8 @@ constexpr Meaning kMeanings[] = {
     {"NoSuchFileException", ENOENT},
     {"PathNotFoundException", ENOENT},
     {"AccessControlException", EACCES, kIdentityAdvice},
-    {"AccessDeniedException", EACCES, kIdentityAdvice},
+    // Of java.nio: object stores throw it for 403. HDFS has one of its own, above.
+    {"AccessDeniedException", EACCES, kStoreAdvice},
     {"SaslException", EACCES, kIdentityAdvice},
     {"KerberosAuthException", EACCES, kIdentityAdvice},
     {"InvalidToken", EACCES, kIdentityAdvice},

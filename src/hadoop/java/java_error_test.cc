@@ -40,6 +40,20 @@ TEST(JavaErrorTest, LooksIntoWhatTheServerSent) {
                                        HasSubstr("Cannot create file"), Not(HasSubstr("X.java"))));
 }
 
+TEST(JavaErrorTest, SpeaksOfKeysWhereAnObjectStoreRefuses) {
+  const Status store =
+      FromJava({"java.nio.file.AccessDeniedException: s3a://b/x: getFileStatus on s3a://b/x: "
+                "software.amazon.awssdk.services.s3.model.S3Exception: null (Service: S3, Status "
+                "Code: 403, Request ID: null):null",
+                ""},
+               "open s3a://b/x");
+  EXPECT_EQ(store.code().value(), EACCES);
+  EXPECT_THAT(store.ToString(), AllOf(HasSubstr("fs.s3a."), Not(HasSubstr("Kerberos"))));
+  const Status hdfs = FromJava(
+      {"org.apache.hadoop.security.AccessControlException: Permission denied", ""}, "open x");
+  EXPECT_THAT(hdfs.ToString(), AllOf(HasSubstr("Kerberos"), Not(HasSubstr("fs.s3a."))));
+}
+
 TEST(JavaErrorTest, NamesTheRootCauseOnce) {
   const JavaException wrapped{"java.io.IOException: outer",
                               "java.net.UnknownHostException: nowhere"};
