@@ -185,8 +185,9 @@ Status Write(Writer& writer, std::span<const std::int64_t> numbers) {
   const arrow::Releasing release_schema(schema);
   ArrowArray array = arrow::ExportArray(std::move(values));
   const arrow::Releasing release_array(array);
-  TFOS_ASSIGN_OR_RETURN(const auto encoder,
-                        records::ExampleEncoder::Open(schema, array, writer.type));
+  TFOS_ASSIGN_OR_RETURN(
+      const auto encoder,
+      records::ExampleEncoder::Open(schema, array, writer.type, writer.records->records()));
   for (std::size_t row = 0; row < encoder->rows(); ++row) {
     TFOS_ASSIGN_OR_RETURN(const std::span<const std::byte> record, encoder->Encode(row));
     TFOS_RETURN_IF_ERROR(WriteRecord(writer, record));

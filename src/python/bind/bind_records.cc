@@ -228,8 +228,8 @@ void CloseWriter(HeldWriter& held) {
 void WriteExamples(HeldWriter& held, nb::handle batch, const std::string& record_type) {
   const auto writer = held.Enter("write_examples");
   const ArrowImport imported = ArrowImport::Batch(batch);
-  const auto encoder = FileValueOrThrow(
-      ExampleEncoder::Open(imported.schema(), imported.array(), TypeFrom(record_type)));
+  const auto encoder = FileValueOrThrow(ExampleEncoder::Open(
+      imported.schema(), imported.array(), TypeFrom(record_type), writer->records()));
   ThrowIfFileError(WithoutGil([&]() -> Status {
     for (std::size_t row = 0; row < encoder->rows(); ++row) {
       TFOS_ASSIGN_OR_RETURN(const std::span<const std::byte> record, encoder->Encode(row));

@@ -29,10 +29,12 @@ std::byte* BeginDelimited(std::uint32_t field, std::size_t bytes, std::byte* to)
 /// message has its length before it.
 class ExampleEncoder::Column {
  public:
+  /// `rows` are needed; errors give row 0 of the column the number `row_zero`.
   static Result<std::unique_ptr<Column>> Open(const ArrowSchema& schema, const ArrowArray& array,
-                                              std::int64_t rows) {
+                                              std::int64_t rows, std::int64_t row_zero) {
     auto column = std::unique_ptr<Column>(new Column);
     column->name_ = schema.name == nullptr ? "" : schema.name;
+    column->row_zero_ = row_zero;
     column->key_ = std::string(1, static_cast<char>(TagByte(kKeyField, WireType::kBytes)));
     std::byte length[kMostVarintBytes];
     const std::byte* const end = WriteVarint(column->name_.size(), length);
@@ -117,14 +119,15 @@ class ExampleEncoder::Column {
     return Bad(
         fmt::format("row {} has a null inside a list, which tf.Example has no counterpart "
                     "of; fill or drop it first",
-                    row));
+                    row_zero_ + static_cast<std::int64_t>(row)));
   }
   Status Bad(std::string_view what) const {
     return {ErrorKind::kBadInput, fmt::format("column '{}': {}", name_, what)};
   }
 
   std::string name_;
-  std::string key_;  ///< The field of the name, as an entry has it.
+  std::string key_;            ///< The field of the name, as an entry has it.
+  std::int64_t row_zero_ = 0;  ///< Below 0 where the batch begins behind that row.
   std::optional<ListSource> outer_;
   std::optional<ListSource> inner_;
   std::unique_ptr<ValueSource> values_;
@@ -141,7 +144,8 @@ ExampleEncoder::~ExampleEncoder() = default;
 
 Result<std::unique_ptr<ExampleEncoder>> ExampleEncoder::Open(const ArrowSchema& schema,
                                                              const ArrowArray& batch,
-                                                             RecordType type) {
+                                                             RecordType type,
+                                                             std::uint64_t first_row) {
   if (std::string_view(schema.format == nullptr ? "" : schema.format) != "+s" ||
       batch.n_children != schema.n_children || batch.length < 0 || batch.offset < 0 ||
       batch.null_count > 0) {
@@ -152,8 +156,10 @@ Result<std::unique_ptr<ExampleEncoder>> ExampleEncoder::Open(const ArrowSchema& 
   encoder->rows_ = static_cast<std::size_t>(batch.length);
   encoder->offset_ = static_cast<std::uint64_t>(batch.offset);
   for (std::int64_t i = 0; i < schema.n_children; ++i) {
-    TFOS_ASSIGN_OR_RETURN(auto column, Column::Open(*schema.children[i], *batch.children[i],
-                                                    batch.offset + batch.length));
+    TFOS_ASSIGN_OR_RETURN(
+        auto column,
+        Column::Open(*schema.children[i], *batch.children[i], batch.offset + batch.length,
+                     static_cast<std::int64_t>(first_row) - batch.offset));
     if (column->is_feature_list() && type != RecordType::kSequenceExample) {
       return Status(ErrorKind::kBadInput,
                     fmt::format("column '{}' is a list of lists, which only a SequenceExample "

@@ -24,8 +24,10 @@ namespace tfos::records {
 /// are not built as their type wants, `Encode` nulls inside lists.
 class ExampleEncoder {
  public:
+  /// `first_row` is the number that errors give the first row of the batch.
   static Result<std::unique_ptr<ExampleEncoder>> Open(const ArrowSchema& schema,
-                                                      const ArrowArray& batch, RecordType type);
+                                                      const ArrowArray& batch, RecordType type,
+                                                      std::uint64_t first_row = 0);
   ~ExampleEncoder();
 
   std::size_t rows() const { return rows_; }

@@ -152,6 +152,23 @@ TEST(ExampleEncoderTest, ReadsSlices) {
             std::vector<std::string>(records.begin() + 7, records.begin() + 37));
 }
 
+TEST(ExampleEncoderTest, CountsTheRowsOfEarlierBatches) {
+  const std::string record = ExampleOf({{"k", Int64Feature({1, 2})}});
+  Exported table;
+  Decode({"k:[int64]"}, {record, record, record}, RecordType::kExample, table);
+  static const std::uint8_t validity = 0b011111;  // The last row has the null.
+  ArrowArray& values = *table.array.children[0]->children[0];
+  values.buffers[0] = &validity;
+  values.null_count = 1;
+  table.array.offset = 1;
+  table.array.length = 2;
+  auto encoder = ExampleEncoder::Open(table.schema, table.array, RecordType::kExample, 5'000);
+  ASSERT_TRUE(encoder.ok()) << encoder.status().ToString();
+  EXPECT_TRUE((*encoder)->Encode(0).ok());
+  EXPECT_THAT((*encoder)->Encode(1).status().ToString(),
+              HasSubstr("column 'k': row 5001 has a null inside a list"));
+}
+
 TEST(ExampleEncoderTest, SaysWhatCannotBeWritten) {
   const auto failure = [](const std::vector<std::string>& columns, auto change) {
     Exported table;

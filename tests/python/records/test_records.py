@@ -396,6 +396,13 @@ def test_what_is_refused(tmp_path, call, message):
         call(path)
 
 
+def test_a_row_that_is_refused_has_its_number_in_the_file(tmp_path):
+    lists = pa.array([[1], [2], [3, None]], pa.list_(pa.int64()))
+    batch = pa.record_batch({"t": lists})
+    with pytest.raises(BadInputError, match="column 't': row 4 has a null inside a list"):
+        records.write(tmp_path / "f", [batch[:2], batch[:1], batch[1:]])
+
+
 def test_a_long_first_record_says_little_of_the_others():
     """Room for a million as long as it is more than any host has."""
     rows = 1_000_000
