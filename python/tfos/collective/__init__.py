@@ -145,7 +145,26 @@ def all_reduce(
         raise BadInputError("a sum has no weights; op='mean' has")
     if op == "mean" and weight is None:
         weight = 1.0
-    flat = dense_if_elastic(tf.nest.flatten(tensors))
+    reduced, _ = _reduce(tf.nest.flatten(tensors), weight, name, wire)
+    return tf.nest.pack_sequence_as(tensors, reduced)
+
+
+def mean_and_weights(
+    tensors: list[Any], weight: Any, *, compression: str | None, name: str
+) -> tuple[list[Any], tf.Tensor]:
+    """For tfos itself: the means, as of :func:`all_reduce`, and the sum of everybody's ``weight``.
+    It is 0 only if all of these are, whatever compression rounds off."""
+    means, total = _reduce(tensors, weight, name, wire_of(compression))
+    if total is None:  # There is nothing to reduce.
+        total = _sum_of_weights(weight, name)
+    return means, total
+
+
+def _reduce(
+    flat: list[Any], weight: Any, name: str, wire: tf.DType | None
+) -> tuple[list[Any], tf.Tensor | None]:
+    """The means, or the sums without ``weight``; and the sum of all weights, if there is one."""
+    flat = dense_if_elastic(flat)
     sparse = [place for place, tensor in enumerate(flat) if isinstance(tensor, tf.IndexedSlices)]
     dense = [
         place for place, tensor in enumerate(flat) if tensor is not None and place not in sparse
@@ -153,14 +172,16 @@ def all_reduce(
     result: list[Any] = [None] * len(flat)
     values = [tf.convert_to_tensor(flat[place]) for place in dense]
     for value in values:
-        if op == "mean" and not value.dtype.is_floating:
+        if weight is not None and not value.dtype.is_floating:
             raise BadInputError(f"{value.dtype.name} has no mean here; cast it, or take op='sum'")
+    total = None
     if values:
-        for place, value in zip(dense, group().all_reduce(values, weight, name, wire), strict=True):
+        reduced, total = group().all_reduce_with_weights(values, weight, name, wire)
+        for place, value in zip(dense, reduced, strict=True):
             result[place] = value
     if sparse:
-        _reduce_slices(flat, sparse, weight, name, result)
-    return tf.nest.pack_sequence_as(tensors, result)
+        total = _reduce_slices(flat, sparse, weight, name, result)
+    return result, total
 
 
 def dense_if_elastic(tensors: list[Any]) -> list[Any]:
@@ -190,10 +211,11 @@ def wire_of(compression: str | None) -> tf.DType | None:
 
 def _reduce_slices(
     flat: list[Any], places: list[int], weight: Any, name: str, result: list[Any]
-) -> None:
-    share = None
+) -> tf.Tensor | None:
+    """Puts what ``places`` of ``flat`` become into ``result``. Returns the sum of all weights."""
+    share, total = None, None
     if weight is not None:
-        (total,) = group().all_reduce([tf.cast(weight, tf.float64)], None, f"{name} (weights)")
+        total = _sum_of_weights(weight, name)
         share = tf.math.divide_no_nan(tf.cast(weight, tf.float64), total)
     for place in places:
         slices = flat[place]
@@ -208,6 +230,12 @@ def _reduce_slices(
             group().all_gather(slices.indices, f"{name} (indices)"),
             slices.dense_shape,
         )
+    return total
+
+
+def _sum_of_weights(weight: Any, name: str) -> tf.Tensor:
+    (total,) = group().all_reduce([tf.cast(weight, tf.float64)], None, f"{name} (weights)")
+    return total
 
 
 def broadcast(tensors: Any, root: int = 0, *, name: str = "broadcast") -> Any:

@@ -168,20 +168,29 @@ class Group:
     ) -> list[tf.Tensor]:
         """The sums, or with ``weight`` the weighted means, of tensors of any of the types.
         ``wire``: what float32 is rounded to between hosts."""
+        return self.all_reduce_with_weights(tensors, weight, name, wire)[0]
+
+    def all_reduce_with_weights(
+        self, tensors: list[tf.Tensor], weight: Any, name: str, wire: tf.DType | None = None
+    ) -> tuple[list[tf.Tensor], tf.Tensor | None]:
+        """Likewise, and the sum of everybody's ``weight``, which is never rounded to ``wire``; None
+        without tensors."""
         self._check_state()
         reduced: list[Any] = [None] * len(tensors)
+        total = None
         for dtype, places in _by_dtype(tensors).items():
             rounded = wire.as_datatype_enum if wire is not None and dtype == tf.float32 else 0
-            results = self._ops.all_reduce(
+            results, total = self._ops.all_reduce(
                 group=self._handle,
                 weight=tf.cast(1.0 if weight is None else weight, tf.float64),
                 average=int(weight is not None),
                 wire=rounded,
                 tensors=[tensors[place] for place in places],
                 tag=_tag(name, tensors, places),
-            ).reduced
+            )
             _put(results, places, tensors, reduced)
-        return reduced
+            total.set_shape([])
+        return reduced, total
 
     def broadcast(self, tensors: list[tf.Tensor], root: int, name: str) -> list[tf.Tensor]:
         """The tensors of member ``root``."""

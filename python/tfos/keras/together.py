@@ -179,17 +179,16 @@ class Together:
     def _reduce(
         self, gradients: Sequence[Any], weight: Any, *, trains: bool
     ) -> tuple[list[Any], Any]:
-        """The means, and how many of the nodes, by weight, train: 0 if all have ended."""
-        *means, training = collective.all_reduce(
-            [*gradients, tf.constant(float(trains))],
-            weight=weight,
-            compression=self._compression,
-            name=_GRADIENTS,
+        """The means, and what the nodes weigh that train: 0 if all have ended."""
+        # Nothing of that goes along as one more gradient: what compression does with each depends
+        # on all of them.
+        means, weights = collective.mean_and_weights(
+            list(gradients), weight, compression=self._compression, name=_GRADIENTS
         )
         if self.request is not None:
-            with tf.control_dependencies([training]):
+            with tf.control_dependencies([weights]):
                 self.request.exchange(has_rows=trains)
-        return means, training
+        return means, weights
 
     def _make_step_without_rows(self, like: list[Any]) -> Any:
         """A function that takes part in a step of the others and says whether there was one."""
@@ -201,7 +200,7 @@ class Together:
             parts = [
                 tf.IndexedSlices(*each) if isinstance(each, tuple) else each for each in gradients
             ]
-            return self._reduce(parts, 0.0, trains=False)[1] > 0.5
+            return self._reduce(parts, 0.0, trains=False)[1] > 0
 
         return lambda: bool(step(nothing))
 

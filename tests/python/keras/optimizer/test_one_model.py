@@ -63,6 +63,26 @@ def test_averaged_weights_are_the_same_with_accumulated_gradients(nodes, policy,
     assert steps == same_steps == (12 if policy == "float32" else 11)
 
 
+#: More than what is sent as it is: 32 KiB.
+WEIGHTS = 10_000
+
+
+def test_float16_keeps_what_is_small_where_all_gradients_are(nodes):
+    row = np.full(WEIGHTS, 1e-6, np.float32)
+    row[::2] = 1e-11
+    chief, worker = nodes.run(programs.compressed, row)
+    np.testing.assert_array_equal(chief, worker)
+    np.testing.assert_allclose(chief, row, rtol=1e-3)
+
+
+def test_an_epoch_ends_on_all_nodes_whatever_float16_rounds_off(nodes):
+    row = np.ones(WEIGHTS, np.float32)
+    row[0] = 1e13
+    chief, worker = nodes.run(programs.compressed, row)
+    np.testing.assert_array_equal(chief, worker)
+    assert chief[0] == pytest.approx(1e13, rel=1e-3)
+
+
 @pytest.mark.parametrize("kind", ["keras 3", "legacy"])
 def test_layers_that_do_not_look_at_other_nodes_are_named_once(nodes, kind):
     for told in nodes.run(programs.synchronized, kind):
