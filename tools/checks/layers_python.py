@@ -48,7 +48,7 @@ ALLOWED = {
         "records",
         "tensorflow",
     },
-    "ml": {"base", "errors", "files", "inference", "mlflow", "spark", "tfos"},
+    "ml": {"base", "collective", "errors", "files", "inference", "mlflow", "spark", "tfos"},
     "examples": {"errors"},
     "cli": {
         "base",

@@ -54,7 +54,8 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
 
     ``settings`` are further arguments of ``tfos.run``. ``fit`` returns a :class:`tfos.ml.Model`
     that has the parameters of this one; each fit writes to a directory of its own below
-    ``modelDir``. Spark reads the rows once; further epochs come from the nodes' memory.
+    ``modelDir``. Spark reads the rows once; further epochs come from the nodes' memory, or with
+    ``nodes=(least, most)`` from Spark's executors.
 
     ``save`` keeps the function and the settings as a pickle, of which ``load`` runs what is in it:
     load only what people wrote whom you trust. A CrossValidator and its model save their estimator
@@ -144,7 +145,7 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
         if not beside_files(spark, exists, f"{directory}/saved_model.pb"):
             raise BadInputError(
                 f"training ended, and there is no SavedModel in {directory}: the chief must "
-                "write one to ctx.args.model_dir, which all must reach"
+                f"write one to ctx.args.model_dir, which all must reach{_lost_of(cluster)}"
             )
         beside_files(
             spark,
@@ -231,6 +232,22 @@ class _Reader(MLReader):
         return instance
 
 
+def _lost_of(cluster: Any) -> str:
+    """For people, after a sentence: which nodes were lost, and what that means for the model."""
+    # One that came again in place of a lost one, and was never let in, was stopped at the end.
+    lost = [
+        node.name
+        for node in cluster.status()
+        if node.rank is not None and node.state in ("lost", "stopped")
+    ]
+    if not lost:
+        return ""
+    return (
+        f". Lost nodes: {', '.join(lost)}. A program that trains on without the chief must have "
+        "another node write it"
+    )
+
+
 def _write(path: str, content: bytes) -> None:
     files, name = access_for(path)
     with files.create(name) as file:
@@ -279,8 +296,27 @@ class _KerasProgram:
             ],
             verbose=0,
         )
+        _export(ctx, model, args.model_dir)
+
+
+def _export(ctx: Any, model: Any, directory: str) -> None:
+    """One of the nodes that have trained writes the SavedModel: their models are equal. All nodes
+    call it."""
+    from tfos import collective  # It imports TensorFlow, which drivers need not have.
+
+    group = collective.group()
+    if not group.is_elastic:
         if ctx.is_chief:
-            saved_model.export(model, args.model_dir)
+            saved_model.export(model, directory)
+        return
+    while True:
+        first = group.ranks[0]
+        if first == group.rank:
+            saved_model.export(model, directory)
+        group.barrier("the SavedModel is written")
+        # If it was lost meanwhile, it may have written a part, which the next one replaces.
+        if first in group.ranks:
+            return
 
 
 def _named(rows: Any, mapping: dict[str, str]) -> Any:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import tfos
 from support.spark.fake import FakeSparkContext, fake_session
 from tfos import ml
 from tfos.errors import BadInputError
+from tfos.ml import estimator as estimator_of
 
 
 class Started(Exception):
@@ -110,3 +112,81 @@ def test_rows_are_kept_for_further_epochs(monkeypatch, tmp_path, settings):
     with pytest.raises(Started):
         estimator._fit(frame)
     assert cluster.options["cache"] == "memory"
+
+
+class Members:
+    """Nodes that train together, of which one may be lost at each barrier: what is left then."""
+
+    is_elastic = True
+    rank = 1
+
+    def __init__(self, *ranks):
+        self.ranks, *self._later = ranks
+
+    def barrier(self, name):
+        if self._later:
+            self.ranks = self._later.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "times"),
+    [
+        ([[0, 1, 2]], 0),
+        ([[1, 2]], 1),
+        ([[0, 1, 2], [1, 2]], 1),
+        ([[0, 1, 2], [0, 1]], 0),
+        ([[0, 1, 2], [1, 2], [1]], 1),
+    ],
+    ids=["all", "without the first", "lost in the export", "another lost", "both lost"],
+)
+def test_the_first_of_those_that_are_left_writes_the_model(monkeypatch, ranks, times):
+    from tfos import collective
+
+    written, members = [], Members(*ranks)
+    monkeypatch.setattr(collective, "group", lambda: members)
+    monkeypatch.setattr(estimator_of.saved_model, "export", lambda *given: written.append(given))
+    estimator_of._export(SimpleNamespace(is_chief=False), "model", "directory")
+    assert written == [("model", "directory")] * times
+
+
+def test_an_export_replaces_what_a_lost_node_has_written_of_it(tmp_path):
+    import tensorflow as tf
+
+    import keras
+
+    def model_of(weight):
+        model = keras.Sequential([keras.layers.Input((1,)), keras.layers.Dense(1, use_bias=False)])
+        model.set_weights([np.full((1, 1), weight, np.float32)])
+        return model
+
+    path = tmp_path / "model"
+    estimator_of.saved_model.export(model_of(1.0), path)
+    (path / "saved_model.pb").unlink()
+    for part in (path / "variables").iterdir():
+        part.write_bytes(part.read_bytes()[:10])
+    (path / "variables" / "variables_temp").mkdir()
+    (path / "variables" / "variables_temp" / "part-00000-of-00001").write_bytes(b"half")
+    estimator_of.saved_model.export(model_of(5.0), path)
+    served = tf.saved_model.load(str(path)).signatures["serving_default"]
+    assert served(tf.ones([1, 1]))["output_0"].numpy().tolist() == [[5.0]]
+
+
+@pytest.mark.parametrize("state", ["lost", "stopped"])
+def test_a_model_that_is_missing_names_the_lost_nodes(monkeypatch, tmp_path, state):
+    nodes = [
+        SimpleNamespace(name="worker:0", rank=0, state=state),
+        SimpleNamespace(name="worker:1", rank=1, state="done"),
+        SimpleNamespace(name="evaluator:0", rank=None, state="stopped"),
+    ]
+    session = fake_session(FakeSparkContext(hadoop_conf={"fs.defaultFS": "file:///"}))
+    frame = SimpleNamespace(sparkSession=session, select=lambda *names: frame)
+    cluster = Fed()
+    monkeypatch.setattr(cluster, "train", lambda *arguments, **options: None)
+    monkeypatch.setattr(cluster, "status", lambda: nodes, raising=False)
+    monkeypatch.setattr(tfos, "run", lambda *arguments, **keywords: cluster)
+    monkeypatch.setattr(estimator_of, "beside_files", lambda *_: False)
+    estimator = ml.Estimator(
+        train=print, nodes=(1, 2), modelDir=str(tmp_path), inputMapping={"x": "x"}
+    )
+    with pytest.raises(BadInputError, match=r"must reach\. Lost nodes: worker:0\. A program"):
+        estimator._fit(frame)

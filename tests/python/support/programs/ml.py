@@ -1,5 +1,8 @@
 """What estimators of the tests train: functions that nodes import."""
 
+import os
+import signal
+
 
 def build_line(args):
     """A line through points, exactly if it may: y = w x + b."""
@@ -24,6 +27,17 @@ def watch_line(ctx):
         keras.callbacks.EarlyStopping("val_loss", patience=0, min_delta=1e9),
         *ctx.chief_only(keras.callbacks.LambdaCallback(on_epoch_end=write)),
     ]
+
+
+def lose_worker_0(ctx):
+    """Callbacks with which that node is killed in the middle of its first epoch."""
+    import keras
+
+    def kill(batch, logs):
+        if ctx.rank == 0 and batch == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return [keras.callbacks.LambdaCallback(on_train_batch_begin=kill)]
 
 
 def train_line(args, ctx):
