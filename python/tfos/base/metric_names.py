@@ -8,6 +8,7 @@ OF_TFOS = frozenset(
         "epochs",
         "progress",
         "stopped_early",
+        "steps_passed_over",
         "checkpoints",
         "checkpoint_failures",
         "share_in_collectives",

@@ -29,7 +29,7 @@ LEFT_OUT = {
     *("items_unread", "metrics_left_out", "parameter_bytes", "parameter_bytes_combined"),
     *("parameter_bytes_received", "parameter_bytes_sent", "parameter_pushes", "parameter_workers"),
     *("result_rows", "rows_dropped", "rows_passed_on", "rows_read_elsewhere", "rows_taken_over"),
-    *("seconds_without_answer", "stopped_early"),
+    *("seconds_without_answer", "steps_passed_over", "stopped_early"),
 }
 #: By the words that nodes send for them, as JSON has no such numbers. The same object each time:
 #: then two looks at a NaN are equal.

@@ -18,7 +18,7 @@ from tfos.keras.skipping import is_skipping, steps_to_skip
 #: Between two reports of all numbers; a heartbeat carries the latest.
 _INTERVAL_SECONDS = 0.5
 #: What the logs of a model may not be called, as the names have a meaning of their own.
-_TAKEN = frozenset({"step", "epoch", "epochs", "progress", "stopped_early"})
+_TAKEN = frozenset({"step", "epoch", "epochs", "progress", "steps_passed_over", "stopped_early"})
 _MOST_LOGS = 16
 _FIRST_STEP = "first step (tracing)"
 _EVALUATING = "evaluating"
@@ -53,12 +53,14 @@ def prepare(
 
 class Count:
     """Steps of all models of a process. Threads: any; what is told is told one after the other, so
-    that it only grows. Steps that are passed over were made before, so they are told at once."""
+    that it only grows. Steps that are passed over were made before, so they are told at once. How
+    many were passed over is told besides: it shows that the data come."""
 
     def __init__(self) -> None:
         self._steps = 0
         self._made_before = 0  # with those that are yet to be passed over
-        self._told = 0
+        self._passed_over = 0
+        self._told = (0, 0)  # steps, and those that were passed over
         self._told_epochs = False
         self._told_stopped = False
         self._lock = threading.Lock()
@@ -78,10 +80,19 @@ class Count:
         with self._lock:
             if trained:
                 self._steps = max(self._steps, self._made_before)
+            else:
+                self._passed_over += steps
             self._steps += steps
 
-    def _made(self) -> int:
-        return max(self._steps, self._made_before)
+    def _news(self) -> dict[str, Any]:
+        """The steps, and what has changed besides. They are told then."""
+        before = self._told[1]
+        self._told = self._now()
+        made, passed_over = self._told
+        return {"step": made} | ({"steps_passed_over": passed_over} if passed_over > before else {})
+
+    def _now(self) -> tuple[int, int]:
+        return max(self._steps, self._made_before), self._passed_over
 
     def tell(
         self,
@@ -95,7 +106,6 @@ class Count:
         an epoch that is not known takes back that of a ``fit`` before. ``stopped``: a callback has
         ended this one early."""
         with self._lock:
-            self._told = self._made()
             if epoch is not None:
                 self._told_epochs = True
                 numbers = numbers | {"epoch": epoch, "epochs": epochs}
@@ -104,16 +114,14 @@ class Count:
             if stopped or self._told_stopped:
                 self._told_stopped = stopped
                 numbers = numbers | {"stopped_early": int(stopped)}
-            report({"step": self._told} | numbers)
+            report(self._news() | numbers)
 
     def tell_news(self, report: Report) -> None:
         """Reports the steps that have not been. A model that stands still tells nothing more of
         its last ones itself."""
         with self._lock:
-            if self._made() == self._told:
-                return
-            self._told = self._made()
-            report({"step": self._told})
+            if self._now() != self._told:
+                report(self._news())
 
 
 _count = Count()

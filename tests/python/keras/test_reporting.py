@@ -97,6 +97,7 @@ def test_steps_that_a_checkpoint_has_are_told_at_once_and_named(package, sink):
     assert sink.of("step")[:5] == [9, 9, 9, 9, 10] and sink.of("step")[-1] == 18
     shares = sink.of("progress")
     assert shares == sorted(shares) and shares[3:5] == [0.5, pytest.approx(1 / 3 + 4 / 18)]
+    assert sink.of("steps_passed_over")[:5] == [None, 1, 2, 3, None]
     tracing = "first step (tracing)"
     assert sink.said == [tracing, "passing over steps that a checkpoint has", tracing, ""]
 

@@ -38,6 +38,7 @@ OTHERS = {
     "seconds_silent",
     "share_feeders_waiting",  # of a run of MLflow
     "share_waiting_for_rows",
+    "steps_per_second",
     "stopped_by",  # the user who ended a cluster
 }
 

@@ -41,6 +41,8 @@ inline constexpr std::array kKnownMetrics = {
     KnownMetric{"progress", MetricKind::kGauge, false, "the share of the training that is done"},
     KnownMetric{"stopped_early", MetricKind::kGauge, false,
                 "1 if a callback has ended fit before its last epoch"},
+    KnownMetric{"steps_passed_over", MetricKind::kCounter, false,
+                "steps that it passed over, as they were made before"},
     // Metrics of a program that keeps checkpoints.
     KnownMetric{"checkpoints", MetricKind::kCounter, false, "checkpoints written"},
     KnownMetric{"checkpoint_failures", MetricKind::kCounter, false,

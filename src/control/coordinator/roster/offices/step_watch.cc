@@ -43,11 +43,13 @@ void StepWatch::Take(const Metrics& metrics, bool explained, Clock::TimePoint no
 void StepWatch::Measure(std::optional<double> step, const Metrics& metrics, bool explained,
                         Clock::TimePoint now) {
   const double rows = NumberOf(metrics, KnownName("rows")).value_or(0);
-  const bool moves = step != step_ || rows != rows_;
+  const double passed_over = NumberOf(metrics, KnownName("steps_passed_over")).value_or(0);
+  const bool moves = step != step_ || rows != rows_ || passed_over != passed_over_;
   // A node that joins reports first from which step it goes on, and that it compiles.
   const bool is_made = step_.has_value() ? step != step_ : !explained;
   has_begun_ = has_begun_ || (step.value_or(0) > 0 && is_made);
   rows_ = rows;
+  passed_over_ = passed_over;
   waited_so_far_ = NumberOf(metrics, KnownName("feed_node_wait_seconds")).value_or(0);
   if (moves || !has_begun_) {
     Excuse(now);

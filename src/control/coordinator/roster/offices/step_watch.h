@@ -33,8 +33,8 @@ class StepWatch {
   /// For how long there has been no step; 0 as long as that is usual.
   std::chrono::seconds without_step() const { return without_step_; }
 
-  /// For how long it has neither made a step nor read a row, less what it waited for rows
-  /// meanwhile. 0 before its first step: that is compiled.
+  /// For how long it has neither made a step, nor passed over one, nor read a row, less what it
+  /// waited for rows meanwhile. 0 before its first step: that is compiled.
   Clock::Duration standing() const { return standing_; }
   /// The time up to now does not count as standing.
   void Excuse(Clock::TimePoint now);
@@ -54,6 +54,7 @@ class StepWatch {
   // What it stands by:
   bool has_begun_ = false;
   double rows_ = 0;
+  double passed_over_ = 0;  // steps
   double waited_so_far_ = 0;
   double waited_before_ = 0;  // as it began to stand
   Clock::TimePoint stands_since_;

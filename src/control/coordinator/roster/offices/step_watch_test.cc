@@ -17,8 +17,11 @@ class StepWatchTest : public ::testing::Test {
   /// Reports `step`, as a heartbeat after `later` has it.
   std::int64_t Report(std::int64_t step, milliseconds later = seconds(1), bool explained = false) {
     clock_.Advance(later);
-    watch_.Take({{"step", step}, {"feed_node_wait_seconds", waited_}, {"rows", rows_}}, explained,
-                clock_.Now());
+    watch_.Take({{"step", step},
+                 {"feed_node_wait_seconds", waited_},
+                 {"rows", rows_},
+                 {"steps_passed_over", passed_over_}},
+                explained, clock_.Now());
     return watch_.without_step().count();
   }
   /// The same for `times` heartbeats, one a second.
@@ -31,6 +34,7 @@ class StepWatchTest : public ::testing::Test {
   StepWatch watch_;
   double waited_ = 0;
   std::int64_t rows_ = 0;
+  std::int64_t passed_over_ = 0;
 };
 
 TEST_F(StepWatchTest, ANodeThatMadeStepsHasStoppedAfterHalfAMinute) {
@@ -116,6 +120,18 @@ TEST_F(StepWatchTest, WhatItWaitsForRowsIsNotStanding) {
   EXPECT_EQ(watch_.standing(), seconds(0)) << "it reads rows, in an evaluation for one";
   Stand(5, 2);
   EXPECT_EQ(watch_.standing(), seconds(5));
+}
+
+TEST_F(StepWatchTest, PassingOverStepsIsNotStanding) {
+  Report(1);
+  Report(1000, seconds(1), true);  // It goes on from there, in a second fit.
+  for (int i = 0; i < 100; ++i) {
+    ++passed_over_;
+    Report(1000, seconds(20), true);
+    EXPECT_EQ(watch_.standing(), seconds(0));
+  }
+  Stand(5, 1000, true);
+  EXPECT_EQ(watch_.standing(), seconds(5)) << "it reads no further batch";
 }
 
 TEST_F(StepWatchTest, WhatIsExcusedIsNotStanding) {
