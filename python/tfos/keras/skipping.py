@@ -57,7 +57,8 @@ def note_error(model: Any, error: Exception) -> None:
     """That this ``error`` has ended ``fit``. Where that was passing over steps, the other nodes
     have done without this one meanwhile: see :func:`was_skipping`."""
     if is_skipping(model):
-        error.ended_skipping = True  # type: ignore[attr-defined]
+        # Past its own __setattr__: a frozen dataclass takes no attributes.
+        vars(error)["ended_skipping"] = True
 
 
 def was_skipping(error: BaseException | None) -> bool:

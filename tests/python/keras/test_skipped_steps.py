@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -117,6 +118,23 @@ def test_an_error_that_was_unwrapped_is_looked_through_once(was):
     except ValueError as error:
         assert error.__context__ is wrapper and wrapper.__cause__ is error
         assert was_skipping(error) is was
+
+
+@dataclasses.dataclass(frozen=True)
+class DataError(Exception):
+    """It takes no attributes."""
+
+    row: int
+
+
+def test_an_error_that_can_not_be_changed_is_the_one_that_fit_raises():
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    model.make_train_function()
+    skip_steps(model, 2)
+    error = DataError(7)
+    note_error(model, error)
+    assert was_skipping(error)
 
 
 @pytest.mark.parametrize(("steps", "losses"), [(2, [7.0, 7.0]), (BATCHES + 2, [None, 7.0])])
