@@ -26,6 +26,10 @@ _NOT_ONE_FOR_ONE = "its steps are not the batches of one ctx.dataset on all node
 _DRAWN_ELSEWHERE = (
     "something else than fit may draw from ctx.dataset, such as a callback that iterates over it"
 )
+_UNKNOWN_ROWS = (
+    "a node does not know the rows of all its batches: nodes may replay them (cache=), two calls "
+    f"of cluster.train may have fed them, or {_DRAWN_ELSEWHERE}"
+)
 #: Beyond the last step of an epoch.
 _NEVER = 1 << 60
 #: Two looks are at least so many seconds apart, where a checkpoint is not due more often.
@@ -181,7 +185,7 @@ class Looks:
         if not self._is_first:
             return None
         if nodes is None or self._before is None:
-            self._why_not = f"a node does not know the rows of all its batches: {_DRAWN_ELSEWHERE}"
+            self._why_not = _UNKNOWN_ROWS
             return None
         try:
             return queue, self._feed.merge_positions(nodes, self._before)

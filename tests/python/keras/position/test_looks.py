@@ -128,6 +128,15 @@ def test_batches_that_were_no_steps_leave_later_epochs_without_rows(monkeypatch,
     assert training.looks.is_known is is_known
 
 
+def test_a_warning_names_all_that_may_have_hidden_the_rows(monkeypatch):
+    training = Training(monkeypatch, 0.0)
+    monkeypatch.setattr(training.feed, "position_after", lambda *_: None, raising=False)
+    training.begin()
+    training.make(1, 1.0)
+    with pytest.warns(RuntimeWarning, match="replay them.*two calls.*else than fit"):
+        training.looks.say_why_not()
+
+
 def test_without_a_log_each_node_decides_for_itself(monkeypatch):
     training = Training(monkeypatch, 0.0)
     monkeypatch.setattr(looks_of, "is_step_by_step", lambda *_: False)
