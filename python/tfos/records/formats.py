@@ -6,6 +6,7 @@ Threads: any; errors: :class:`tfos.errors.BadInputError` with the file.
 from __future__ import annotations
 
 import os
+import re
 
 from tfos.errors import BadInputError
 
@@ -23,6 +24,8 @@ _BY_SUFFIX = {
     ".tfrecord": "tfrecord",
     ".tfrecords": "tfrecord",
 }
+#: TensorFlow's programs number the parts of a table: x.tfrecord-00000-of-00010.
+_NUMBER = re.compile(r"-\d+-of-\d+$")
 #: Ends of the names of compressed files.
 _COMPRESSED = (".gz", ".gzip", ".zlib", ".deflate")
 
@@ -59,7 +62,7 @@ def check_suffix(target: str) -> None:
 
 def _suffix_of(path: str) -> tuple[str, bool]:
     """The end of a file's name that says its format, and whether one of compression follows it."""
-    stem, suffix = os.path.splitext(path.lower())
+    stem, suffix = os.path.splitext(_NUMBER.sub("", path.lower()))
     if suffix in _COMPRESSED:
         return os.path.splitext(stem)[1], True
     return suffix, False

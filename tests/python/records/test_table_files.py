@@ -53,6 +53,8 @@ def test_a_key_of_json_whose_value_comes_late_is_named(tmp_path, monkeypatch, em
         ("hdfs://host.x/d.csv/a.parquet", "parquet"),
         ("a.tfrecord.gz", "tfrecord"),
         ("part-0.gz", "tfrecord"),
+        ("a.tfrecord-00003-of-00010", "tfrecord"),
+        ("a.csv-00003-of-00010", "csv"),
         ("part-0", "otherwise"),
         ("hdfs://host.csv/a", "otherwise"),
         ("a.tsv", "otherwise"),
