@@ -25,7 +25,7 @@ def assert_as_one_machine(nodes, *arguments):
 
 
 @pytest.mark.parametrize("outputs", [("a",), ("a", "b")], ids=["one output", "several"])
-@pytest.mark.parametrize("package", ["keras", "tf_keras"])
+@pytest.mark.parametrize("package", ["keras", pytest.param("tf_keras", marks=pytest.mark.long)])
 def test_metrics_are_those_of_one_machine(nodes, package, outputs):
     assert_as_one_machine(nodes, package, "on all", outputs)
 

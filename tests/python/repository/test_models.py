@@ -4,7 +4,13 @@ import pytest
 import take_over
 
 
-@pytest.mark.parametrize("rules", [take_over.Rules(), take_over.Rules(attempts=3, items=1)])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        take_over.Rules(),
+        pytest.param(take_over.Rules(attempts=3, items=1), marks=pytest.mark.long),
+    ],
+)
 def test_attempts_that_overlap_bring_every_row_once(rules: take_over.Rules) -> None:
     outcome = take_over.search(rules)
     assert outcome.broken == {}

@@ -90,9 +90,9 @@ def frame(spark):
     "program, make",
     [
         (read_objects, pickled_rdd),
-        (read_objects, computed_rdd),
+        pytest.param(read_objects, computed_rdd, marks=pytest.mark.long),
         (read_columns, pickled_rdd),
-        (read_dataset, pickled_rdd),
+        pytest.param(read_dataset, pickled_rdd, marks=pytest.mark.long),
         (read_dataset, computed_rdd),
         (read_dataset, frame),
     ],

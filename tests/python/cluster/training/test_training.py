@@ -193,7 +193,7 @@ def test_nodes_forget_what_came_of_jobs_that_have_ended(spark, tmp_path):
     assert [known for _, known in said] == ["0", "0"]
 
 
-@pytest.mark.parametrize("cache", [None, "memory"])
+@pytest.mark.parametrize("cache", [None, pytest.param("memory", marks=pytest.mark.long)])
 def test_validation_follows_each_epoch(spark, tmp_path, cache):
     passes = run(
         spark,
@@ -224,7 +224,13 @@ def test_a_queue_that_alone_is_fed_says_itself_what_its_rows_hold(spark, tmp_pat
     assert sorted(labels_of(batch for (batch,) in passes.values())) == list(range(20))
 
 
-@pytest.mark.parametrize("make", [frame_of, rdd_of], ids=["dataframe", "rdd"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(frame_of, id="dataframe"),
+        pytest.param(rdd_of, id="rdd", marks=pytest.mark.long),
+    ],
+)
 def test_shuffled_epochs_have_orders_of_their_own_and_a_seed_repeats_them(spark, tmp_path, make):
     def feed(cluster):
         for seed in (7, 7, 8):
