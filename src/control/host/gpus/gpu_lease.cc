@@ -25,7 +25,7 @@
 namespace tfos::control {
 namespace {
 
-constexpr int kSlotsOfAGpu = 10;
+constexpr int kSlotsOfAGpu = 20;
 /// GPUs of a cluster that has just ended may be held for another moment.
 constexpr std::chrono::seconds kLeasePatience(10);
 constexpr std::chrono::milliseconds kLeaseInterval(100);
@@ -38,10 +38,14 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
-int SlotsNeeded(double fraction) {
-  if (fraction <= 0.0) return kSlotsOfAGpu;
-  // A share of 0.3 is a little less or more than 3 tenths in binary: don't round it up to 4.
-  return static_cast<int>(std::ceil(fraction * kSlotsOfAGpu - 1e-9));
+int SlotsNeeded(const GpuRequest& request) {
+  if (request.fraction <= 0.0) return kSlotsOfAGpu;
+  // A share of 0.3 is a little less or more than 6 slots in binary, and yet takes 6.
+  constexpr double kInexact = 1e-9;
+  const double slots = request.fraction * kSlotsOfAGpu;
+  if (request.assigned.empty()) return static_cast<int>(std::ceil(slots - kInexact));
+  // Spark sees to it that the shares fit. Rounded up, three of 0.33 would not.
+  return std::max(1, static_cast<int>(std::floor(slots + kInexact)));
 }
 
 /// A slot of the GPU, or its probe. An invalid descriptor when somebody else has it.
@@ -246,7 +250,7 @@ Result<GpuLease> GpuLease::Take(const GpuRequest& request, const std::vector<Gpu
   std::vector<std::string> foreign;
   for (const Gpu& gpu : gpus) {
     if (lease.indices_.size() == count) break;
-    TFOS_ASSIGN_OR_RETURN(SlotsTaken took, TakeSlots(gpu, SlotsNeeded(request.fraction)));
+    TFOS_ASSIGN_OR_RETURN(SlotsTaken took, TakeSlots(gpu, SlotsNeeded(request)));
     if (took.slots.empty()) {
       (took.foreign ? foreign : taken).push_back(gpu.index);
       continue;

@@ -64,10 +64,11 @@ void MarkGpusInUse(const std::string& text, std::vector<Gpu>& gpus);
 /// however that ends; nothing is left on disk. It covers one network namespace: on containers
 /// without the host's network, let Spark assign the GPUs.
 ///
-/// How: each GPU has ten slots, each the name of an abstract Unix socket. Binding one is atomic,
-/// and the kernel unbinds it with its last descriptor. A whole GPU takes all ten slots, a share as
-/// many as it needs. Whether a GPU that is in use has a tfos node on it, only one at a time finds
-/// out: the one that holds an eleventh name, its probe, for that moment.
+/// How: each GPU has twenty slots, each the name of an abstract Unix socket. Binding one is atomic,
+/// and the kernel unbinds it with its last descriptor. A whole GPU takes all slots, a share as many
+/// as it needs: rounded up, or down where Spark has assigned the GPU and so bounds the sum. Whether
+/// a GPU that is in use has a tfos node on it, only one at a time finds out: the one that holds
+/// one more name, its probe, for that moment.
 class GpuLease {
  public:
   GpuLease(GpuLease&&) = default;

@@ -131,6 +131,35 @@ TEST(GpuLeaseTest, SharesFillAGpuAndNoMore) {
   EXPECT_TRUE(GpuLease::Take(Want(1, 0.1), gpus).ok());
 }
 
+/// How many nodes with such a share lease the one GPU that Spark assigns to each of their tasks, or
+/// that the host has.
+int NodesThatShare(double fraction, bool of_spark) {
+  const auto gpus = MakeGpus(1);
+  std::vector<GpuLease> leases;
+  while (true) {
+    auto lease = GpuLease::Take(
+        Want(1, fraction, of_spark ? std::vector<std::string>{"0"} : std::vector<std::string>{}),
+        gpus);
+    if (!lease.ok()) return static_cast<int>(leases.size());
+    leases.push_back(std::move(lease).value());
+  }
+}
+
+TEST(GpuLeaseTest, AsManyShareAGpuAsSparkAssignsItTo) {
+  EXPECT_EQ(NodesThatShare(0.45, /*of_spark=*/true), 2);
+  EXPECT_EQ(NodesThatShare(0.33, /*of_spark=*/true), 3);
+  EXPECT_EQ(NodesThatShare(0.25, /*of_spark=*/true), 4);
+  EXPECT_EQ(NodesThatShare(0.15, /*of_spark=*/true), 6);
+  EXPECT_GE(NodesThatShare(0.125, /*of_spark=*/true), 8);
+  EXPECT_EQ(NodesThatShare(0.01, /*of_spark=*/true), 20) << "none takes nothing";
+}
+
+TEST(GpuLeaseTest, SharesOfAHostCountInSteps) {
+  EXPECT_EQ(NodesThatShare(0.25, /*of_spark=*/false), 4);
+  EXPECT_EQ(NodesThatShare(0.33, /*of_spark=*/false), 2);
+  EXPECT_EQ(NodesThatShare(0.3, /*of_spark=*/false), 3);
+}
+
 TEST(GpuLeaseTest, AFailedAttemptKeepsNothing) {
   const auto gpus = MakeGpus(2);
   auto share = GpuLease::Take(Want(1, 0.1), gpus);
