@@ -192,7 +192,7 @@ def leased(
         return
     from tfos import _native
 
-    found = list_gpus(command) if assigned else visible_gpus(command)
+    found = _listed_for_spark(command) if assigned else visible_gpus(command)
     gpus = [(gpu.index, gpu.uuid) for gpu in found]
     known = len({*assigned, *of_executor}) if assigned else len(gpus)
     whose = "executor" if assigned else "host"
@@ -222,6 +222,20 @@ def leased(
         yield Leased(lease.indices, lease.descriptors)
     finally:
         lease.release()
+
+
+def _listed_for_spark(command: Sequence[str]) -> list[Gpu]:
+    """Every GPU of this host, for the UUIDs of those that Spark has assigned. None where the driver
+    does not answer: they have names without it."""
+    try:
+        return list_gpus(command)
+    except TfosError as error:
+        logger.warning(
+            "the instance takes the GPUs that Spark assigned without their UUIDs, and may get one "
+            "that another tfos process has: %s",
+            error,
+        )
+        return []
 
 
 def cap_tensorflow(

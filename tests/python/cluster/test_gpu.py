@@ -138,6 +138,21 @@ def test_more_gpus_than_the_host_has_cannot_be_leased(two_gpus):
             pass
 
 
+def test_gpus_of_spark_are_leased_where_the_driver_hangs(tmp_path, monkeypatch, caplog):
+    script = tmp_path / "nvidia-smi"
+    script.write_text("#!/bin/sh\nexec sleep infinity\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(gpu, "_TIMEOUT_SECONDS", 0.2)
+    names = [f"{tmp_path}-0", f"{tmp_path}-1"]
+    with (
+        gpu.leased(1, [str(script)], assigned=names[:1], of_executor=names) as first,
+        gpu.leased(1, [str(script)], assigned=names[:1], of_executor=names) as second,
+    ):
+        assert (first.indices, second.indices) == ([names[0]], [names[1]])
+    assert "takes the GPUs that Spark assigned without their UUIDs" in caplog.text
+    assert "did not answer within 0.2 s" in caplog.text
+
+
 def test_memory_that_a_board_does_not_report_counts_as_unused(tmp_path):
     command = make_command(tmp_path, "0, GPU-a, 5, 80", "1, GPU-b, [N/A], 80")
     assert gpu.pick(1, command=command) == ["1"]

@@ -12,11 +12,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/format.h"
+#include "base/logging.h"
 #include "base/process/subprocess.h"
 #include "base/time/deadline.h"
 #include "control/host/captured_run.h"
@@ -26,8 +28,6 @@ namespace tfos::control {
 namespace {
 
 constexpr int kSlotsOfAGpu = 20;
-/// GPUs of a cluster that has just ended may be held for another moment.
-constexpr std::chrono::seconds kLeasePatience(10);
 constexpr std::chrono::milliseconds kLeaseInterval(100);
 /// What uses the GPUs may change meanwhile, and asking costs a process.
 constexpr std::chrono::seconds kListInterval(1);
@@ -283,24 +283,36 @@ std::vector<int> GpuLease::descriptors() const {
 boost::asio::awaitable<Result<GpuLease>> TakeGpus(boost::asio::any_io_executor executor,
                                                   const GpuRequest& request,
                                                   GpuInventory& inventory,
-                                                  std::function<bool()> cancelled) {
+                                                  std::function<bool()> cancelled,
+                                                  std::chrono::milliseconds patience) {
   const bool of_spark = !request.assigned.empty();
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  const Deadline deadline = Deadline::After(kLeasePatience);
+  std::optional<Deadline> deadline;  // From the first list on, which may take longer by itself.
   Deadline listed_until = Deadline::After({});
   std::vector<Gpu> gpus;
   boost::asio::steady_timer timer(executor);
   while (true) {
     if (request.count > 0 && listed_until.passed()) {
       Result<std::vector<Gpu>> found = co_await inventory.List(executor);
-      // Those of Spark have names even where nvidia-smi has none for them.
       if (!found.ok() && !of_spark) co_return found.status();
-      if (found.ok()) gpus = std::move(found).value();
+      // Those of Spark have names even where nvidia-smi has none for them. But by such a name a
+      // node may get what another one has by its UUID.
+      const bool first = !deadline.has_value();
+      if (!found.ok() && first && !cancelled()) found = co_await inventory.List(executor);
+      if (found.ok()) {
+        gpus = std::move(found).value();
+      } else if (first) {
+        LogWarning(
+            "the node takes the GPUs that Spark assigned without their UUIDs, and may get one that "
+            "another tfos node has: {}",
+            found.status().ToString());
+      }
       if (visible != nullptr && !of_spark) gpus = VisibleGpus(gpus, visible);
       listed_until = Deadline::After(kListInterval);
     }
+    if (!deadline) deadline = Deadline::After(patience);
     Result<GpuLease> lease = GpuLease::Take(request, gpus);
-    if (lease.ok() || lease.status().kind() != ErrorKind::kRetryLater || deadline.passed() ||
+    if (lease.ok() || lease.status().kind() != ErrorKind::kRetryLater || deadline->passed() ||
         cancelled()) {
       co_return lease;
     }

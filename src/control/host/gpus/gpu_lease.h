@@ -106,12 +106,12 @@ class GpuLease {
 
 /// Takes what `request` asks for among the GPUs of `inventory`: of those that CUDA_VISIBLE_DEVICES
 /// leaves to this process, unless Spark has assigned some. GPUs that others hold may be free
-/// in a moment, when their cluster has just ended: it tries again for some seconds, unless
-/// `cancelled`. Errors: those of the inventory and of `GpuLease::Take`.
-boost::asio::awaitable<Result<GpuLease>> TakeGpus(boost::asio::any_io_executor executor,
-                                                  const GpuRequest& request,
-                                                  GpuInventory& inventory,
-                                                  std::function<bool()> cancelled);
+/// in a moment, when their cluster has just ended: it tries again for `patience` after it has
+/// learnt which there are, unless `cancelled`. Errors: those of the inventory, except where Spark
+/// has assigned some, and of `GpuLease::Take`.
+boost::asio::awaitable<Result<GpuLease>> TakeGpus(
+    boost::asio::any_io_executor executor, const GpuRequest& request, GpuInventory& inventory,
+    std::function<bool()> cancelled, std::chrono::milliseconds patience = std::chrono::seconds(10));
 
 }  // namespace tfos::control
 

@@ -9,11 +9,16 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -274,6 +279,94 @@ TEST(TakeGpusTest, WaitsUntilAForeignProcessHasLeft) {
       [](const std::exception_ptr& thrown) { EXPECT_EQ(thrown, nullptr); });
   io.run();
   EXPECT_THAT(taken, ElementsAre("0"));
+}
+
+/// Fails as often as it is told, and takes its time.
+class SlowInventory final : public GpuInventory {
+ public:
+  SlowInventory(std::vector<Gpu> gpus, int failures, std::chrono::milliseconds time = {})
+      : gpus_(std::move(gpus)), failures_(failures), time_(time) {}
+
+  boost::asio::awaitable<Result<std::vector<Gpu>>> List(
+      boost::asio::any_io_executor executor) override {
+    boost::asio::steady_timer timer(executor, time_);
+    co_await timer.async_wait(boost::asio::use_awaitable);
+    if (failures_-- > 0) co_return Status(ErrorKind::kUnsupported, "the driver hangs");
+    co_return gpus_;
+  }
+
+ private:
+  std::vector<Gpu> gpus_;
+  int failures_;
+  std::chrono::milliseconds time_;
+};
+
+/// What TakeGpus gives, as names of GPUs or an error, and what it said in the log.
+struct Taken {
+  std::vector<std::string> indices = {};
+  std::string error = {};
+  std::string log = {};
+};
+
+Taken TakeOf(GpuInventory& inventory, const GpuRequest& request,
+             const std::function<bool()>& cancelled, std::chrono::milliseconds patience) {
+  boost::asio::io_context io;
+  Taken taken;
+  ::testing::internal::CaptureStdout();
+  boost::asio::co_spawn(
+      io,
+      [&]() -> boost::asio::awaitable<void> {
+        Result<GpuLease> lease =
+            co_await TakeGpus(io.get_executor(), request, inventory, cancelled, patience);
+        if (lease.ok()) {
+          taken.indices = lease->indices();
+        } else {
+          taken.error = lease.status().ToString();
+        }
+      },
+      [](const std::exception_ptr& thrown) { EXPECT_EQ(thrown, nullptr); });
+  io.run();
+  taken.log = ::testing::internal::GetCapturedStdout();
+  return taken;
+}
+
+TEST(TakeGpusTest, WaitsForAFreeOneHoweverLongTheFirstAnswerTakes) {
+  constexpr std::chrono::milliseconds kPatience(500);
+  const auto gpus = MakeGpus(1);
+  std::optional<Result<GpuLease>> other = GpuLease::Take(Want(1), gpus);
+  ASSERT_TRUE(other->ok());
+  SlowInventory inventory(gpus, 0, kPatience);
+  // The other cluster ends while this one waits.
+  const auto other_ends = [&other] {
+    other.reset();
+    return false;
+  };
+  const Taken taken = TakeOf(inventory, Want(1), other_ends, kPatience);
+  EXPECT_THAT(taken.indices, ElementsAre("0")) << taken.error;
+}
+
+TEST(TakeGpusTest, AsksOnceMoreForTheNamesOfWhatSparkHasAssigned) {
+  const auto gpus = MakeGpus(2);
+  GpuRequest request = Want(1, 0.0, {"0"});
+  request.of_executor = {"0", "1"};
+  const auto other = GpuLease::Take(request, gpus);
+  ASSERT_TRUE(other.ok());
+  SlowInventory fails_once(gpus, 1);
+  const Taken taken = TakeOf(fails_once, request, [] { return false; }, {});
+  EXPECT_THAT(taken.indices, ElementsAre("1")) << taken.error;
+  EXPECT_THAT(taken.log, IsEmpty());
+}
+
+TEST(TakeGpusTest, SaysThatItDoesNotKnowTheGpusThatSparkHasAssigned) {
+  const std::string address = MakeGpus(1)[0].uuid;
+  SlowInventory fails({}, 2);
+  const Taken taken = TakeOf(fails, Want(1, 0.0, {address}), [] { return false; }, {});
+  EXPECT_THAT(taken.indices, ElementsAre(address)) << taken.error;
+  EXPECT_THAT(taken.log, HasSubstr("without their UUIDs, and may get one that another"));
+  EXPECT_THAT(taken.log, HasSubstr("the driver hangs"));
+  SlowInventory fails_too({}, 1);
+  EXPECT_THAT(TakeOf(fails_too, Want(1), [] { return false; }, {}).error,
+              HasSubstr("the driver hangs"));
 }
 
 TEST(VisibleGpusTest, AreThoseThatTheVariableNamesInItsOrder) {
