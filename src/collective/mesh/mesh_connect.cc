@@ -134,7 +134,8 @@ Status Mesh::AcceptAll(const Wait& wait) {
           {.party = party(),
            .what = fmt::format("the port of tensors of {}", options_.members[options_.rank].name),
            .accepts = [this](const net::Numbers& given) { return CheckNumbers(given); },
-           .most_strangers = std::max(net::Acceptor::AsManyAsDescriptorsAllow(),
+           // The node's feed listens in the same process, for as many as descriptors allow.
+           .most_strangers = std::max(net::Acceptor::AsManyAsDescriptorsAllow() / 4,
                                       net::Acceptor::kMostStrangers + size())}));
   TFOS_RETURN_IF_ERROR(acceptor->ListenAt(options_.listener.get()));
   const auto complete = [this] {

@@ -25,6 +25,10 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 /// Connections taken in one call, so that a flood of them leaves its user time for members.
 constexpr int kAcceptsPerTurn = 64;
 
+/// As many strangers from one place are a crowd: more than a host mostly has of those who come at
+/// the same moment. Fewer are soon let in or gone.
+constexpr std::size_t kCrowd = 64;
+
 /// Ids of what else epoll watches: the timer, and from there on the listeners. Strangers follow.
 constexpr std::uint64_t kTimerId = 0;
 constexpr std::uint64_t kFirstListenerId = 1;
@@ -123,8 +127,11 @@ void Acceptor::Accept(int listener, std::vector<Guest>& guests) {
   for (int i = 0; i < kAcceptsPerTurn && !accept_again_; ++i) {
     UniqueFd fd(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd.valid()) {
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      if (errno != EAGAIN && errno != EWOULDBLOCK) Pause(std::strerror(errno));
+      const int error = errno;
+      if (error == EINTR || error == ECONNABORTED) continue;
+      if (error == EAGAIN || error == EWOULDBLOCK) return;
+      if ((error == EMFILE || error == ENFILE) && BreakUpCrowd()) continue;
+      Pause(std::strerror(error));
       return;
     }
     if (tcp) TuneTcp(fd.get());
@@ -192,6 +199,14 @@ void Acceptor::Refuse(Strangers::iterator stranger, std::string_view why) {
 void Acceptor::Remove(Strangers::iterator stranger) {
   crowd_.Remove(stranger->second.origin, stranger->first);
   strangers_.erase(stranger);  // Its descriptor leaves the epoll set as it closes.
+}
+
+/// Drops one of a crowd, if there is one, so that its descriptor is free. The next connection may
+/// be from elsewhere.
+bool Acceptor::BreakUpCrowd() {
+  if (crowd_.of_busiest() < kCrowd) return false;
+  Refuse(strangers_.find(crowd_.FirstToGo()), "there is no descriptor for one more that came");
+  return true;
 }
 
 void Acceptor::DropLate() {

@@ -32,8 +32,9 @@ struct Guest {
 
 /// Lets members of a cluster in, at every port and Unix socket of tfos. All shake hands at the same
 /// time, so a stranger that says nothing delays nobody. Each has a deadline. When too many wait,
-/// one goes of those that come from where most do, so that one address keeps no other one out. A
-/// lack of descriptors pauses it. The log is bounded.
+/// one goes of those that come from where most do, so that one address keeps no other one out. The
+/// same where there are no descriptors for one more and a crowd has come from there; else that
+/// pauses it. The log is bounded.
 ///
 /// Never waits: poll `fd` for input and call Progress.
 ///
@@ -96,6 +97,7 @@ class Acceptor {
   void Continue(Strangers::iterator stranger, std::vector<Guest>& guests);
   void Refuse(Strangers::iterator stranger, std::string_view why);
   void Remove(Strangers::iterator stranger);
+  bool BreakUpCrowd();
   void DropLate();
   void Pause(std::string_view why);
   void ListenFor(std::uint32_t events);

@@ -255,6 +255,38 @@ TEST_F(AcceptorTest, WaitsWhereThereAreNoDescriptors) {
   EXPECT_TRUE(connection.ok()) << connection.status().ToString();
 }
 
+// Covers: descriptors exhausted / starting, feeding, training
+TEST_F(AcceptorTest, OneAddressDoesNotKeepAnotherOneOutWhereItUsesUpTheDescriptors) {
+  constexpr std::size_t kFlood = 300;
+  constexpr int kDescriptors = 100;
+  Start();
+  std::vector<UniqueFd> flood;
+  for (std::size_t i = 0; i < kFlood; ++i) flood.push_back(ConnectFrom("127.0.0.2"));
+  Handshake member = Handshake::Connecting(ConnectFrom("127.0.0.3"), party_, {.connecting = 1});
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const UniqueFd lowest(::dup(flood.back().get()));
+  ASSERT_TRUE(lowest.valid());
+  const rlimit few{.rlim_cur = static_cast<rlim_t>(lowest.get()) + kDescriptors,
+                   .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<Guest> guests;
+  // What is dropped of the flood comes again at once.
+  for (std::size_t next = 0; guests.empty() && acceptor_->pauses() == 0;
+       next = (next + 1) % kFlood) {
+    guests = acceptor_->Progress();
+    if (!member.Continue().ok()) break;
+    if (Closed(flood[next])) {
+      flood[next].Reset();
+      flood[next] = ConnectFrom("127.0.0.2");
+    }
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_EQ(guests.size(), 1) << "pauses: " << acceptor_->pauses();
+  EXPECT_THAT(guests[0].peer, StartsWith("127.0.0.3 port "));
+  EXPECT_TRUE(Finish(member, Long()).ok());
+}
+
 TEST_F(AcceptorTest, CloseEndsStrangersAndListeners) {
   Start();
   const UniqueFd stranger = Connect();

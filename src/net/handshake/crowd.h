@@ -37,6 +37,8 @@ class Crowd {
   /// The oldest stranger of the busiest host in the busiest network. Of hosts, or networks, that
   /// are equally busy, the one with the oldest stranger counts. There must be a stranger.
   std::uint64_t FirstToGo() const { return networks_.first_to_go(); }
+  /// How many come from the busiest network.
+  std::size_t of_busiest() const { return networks_.most(); }
 
  private:
   /// Groups, of which the largest comes first.
@@ -45,6 +47,8 @@ class Crowd {
    public:
     std::size_t size() const { return size_; }
     std::uint64_t first_to_go() const { return order_.begin()->first_to_go; }
+    /// Strangers in the largest group.
+    std::size_t most() const { return order_.empty() ? 0 : order_.begin()->size; }
 
     /// Calls `change` with the group, which is made before, and forgotten when it is empty.
     template <typename Change>

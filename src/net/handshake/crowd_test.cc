@@ -48,6 +48,15 @@ TEST(CrowdTest, AmongEqualsTheOldestGoesFirst) {
   EXPECT_EQ(crowd.FirstToGo(), 2);
 }
 
+TEST(CrowdTest, CountsThoseOfTheBusiestNetwork) {
+  Crowd crowd;
+  EXPECT_EQ(crowd.of_busiest(), 0);
+  crowd.Add(OriginOf("10.0.0.1"), 1);
+  crowd.Add(OriginOf("2001:db8:0:1::1"), 2);
+  crowd.Add(OriginOf("2001:db8:0:1::2"), 3);
+  EXPECT_EQ(crowd.of_busiest(), 2);
+}
+
 TEST(CrowdTest, TheOldestOfTheLargestGroupGoesFirst) {
   Crowd crowd;
   crowd.Add(OriginOf("10.0.0.1"), 1);
