@@ -127,6 +127,8 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
         self._check_pairs()
         fed, validation = self._split(dataset)
         directory = f"{resolved(spark, self.getModelDir())}/{self.uid}-{uuid.uuid4().hex[:8]}"
+        # A path that can't be reached fails now, and not after the training.
+        beside_files(spark, exists, directory)
         with tfos.run(
             spark,
             self._program,

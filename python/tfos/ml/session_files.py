@@ -7,14 +7,21 @@ from functools import partial
 from typing import Any
 
 from tfos.files import hadoop_settings, paths
-from tfos.files.access import access_for
+from tfos.files.access import access_for, scheme_of
 from tfos.spark.connect import ConnectContext
 from tfos.spark.sessions import context_of
 
 
 def resolved(spark: Any, path: str) -> str:
-    """The path as programs of Spark mean it: without a scheme on the default file system."""
-    return paths.in_session(context_of(spark), path)
+    """The path as programs of Spark mean it: without a scheme on the default file system.
+
+    Hadoop's client of this process gets the session's settings if it is to reach the path.
+    """
+    context = context_of(spark)
+    uri = paths.in_session(context, path)
+    if scheme_of(uri) != "file" and not isinstance(context, ConnectContext):
+        hadoop_settings.adopt(hadoop_settings.of_session(context))
+    return uri
 
 
 def beside_files(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -48,6 +48,21 @@ def test_a_pair_beside_another_column_is_refused_before_anything_runs(tmp_path, 
         estimator._fit(SimpleNamespace(sparkSession=session))
 
 
+def test_a_model_dir_that_cannot_be_reached_fails_before_training(monkeypatch):
+    session = fake_session(FakeSparkContext(hadoop_conf={"fs.defaultFS": "file:///"}))
+    frame = SimpleNamespace(sparkSession=session, select=lambda *names: frame)
+
+    def run(*arguments, **keywords):
+        raise Started
+
+    monkeypatch.setattr(tfos, "run", run)
+    estimator = ml.Estimator(
+        build=print, modelDir="nowhere://bucket/models", inputMapping={"x": "x"}
+    )
+    with pytest.raises(BadInputError, match="no file system is configured for nowhere://"):
+        estimator._fit(frame)
+
+
 def test_callbacks_go_with_a_builder_alone():
     with pytest.raises(BadInputError, match="callbacks= goes with build="):
         ml.Estimator(train=print, callbacks=print)
