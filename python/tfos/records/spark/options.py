@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tfos import _native
+from tfos.base.choices import check_choice
 from tfos.errors import BadInputError
 from tfos.records import listing
 from tfos.records.spark import types
@@ -41,6 +42,7 @@ WRITE_OPTIONS = {
     "index",
     "ifexists",
     "partitioncolumns",
+    "partitionoverwritemode",
 }
 
 
@@ -102,6 +104,14 @@ def check_options(options: Mapping[str, str], known: set[str], action: str) -> N
             f"TFRecords can't be {action} with the option {', '.join(unknown)}; there are "
             f"{', '.join(sorted(known - {'path', 'paths'}))}"
         )
+
+
+def overwrites_all(options: Mapping[str, str]) -> bool:
+    """Whether overwriting replaces all that is there, and not only the directories of columns that
+    are written to. By the names of Spark's spark.sql.sources.partitionOverwriteMode."""
+    mode = options.get("partitionOverwriteMode", "static").lower()
+    check_choice("partitionOverwriteMode", mode, ("static", "dynamic"))
+    return mode == "static"
 
 
 def flag(options: Mapping[str, str], name: str, default: bool) -> bool:

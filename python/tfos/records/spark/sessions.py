@@ -31,6 +31,9 @@ from tfos.spark.sessions import context_of
 
 logger = logging.getLogger(__name__)
 
+#: Whether overwriting replaces all partitions ("static"), or those that are written ("dynamic").
+_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+
 
 def register_tfrecords(spark: Any) -> None:
     """Makes ``format("tfrecord")`` known to a SparkSession; a second time changes nothing.
@@ -147,6 +150,8 @@ def save_by_python(
     if partition_by:
         frame = frame.sortWithinPartitions(*(f"`{name}`" for name in partition_by))
         options["partitionColumns"] = json.dumps(partition_by)
+        if "partitionoverwritemode" not in map(str.lower, options):
+            options["partitionOverwriteMode"] = spark.conf.get(_OVERWRITE_MODE, "static")
     if not versions.has_python_data_sources(spark.version):
         save_by_job(frame, path, mode, options)
         return

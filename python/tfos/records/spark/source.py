@@ -32,6 +32,7 @@ from tfos.records.spark.options import (
     compression_level,
     count,
     flag,
+    overwrites_all,
     paths_of,
     plan_reading,
 )
@@ -131,6 +132,7 @@ class TFRecordSource(DataSource):
             layout,
             if_exists="overwrite" if overwrite else self.options.get("ifExists", "append"),
             hadoop_environment=self.hadoop_environment,
+            overwrites_all=overwrites_all(self.options),
         )
 
     def _resolve(self, path: str) -> str:

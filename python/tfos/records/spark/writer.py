@@ -72,9 +72,18 @@ class Layout:
 
 
 def start(
-    directory: str, layout: Layout, if_exists: str, hadoop_environment: Mapping[str, str]
+    directory: str,
+    layout: Layout,
+    if_exists: str,
+    hadoop_environment: Mapping[str, str],
+    *,
+    overwrites_all: bool = True,
 ) -> DataSourceWriter:
     """Looks at what is there, makes the job's temporary directory, and returns Spark's writer.
+
+    Args:
+        overwrites_all: overwriting replaces all that is there, and not only what the directories of
+            columns hold that the job writes to.
 
     Raises :class:`BadInputError` for a directory that has files, if those are in the way.
     """
@@ -99,6 +108,7 @@ def start(
         overwrite=if_exists == "overwrite",
         skips=skips,
         hadoop_environment=hadoop_environment,
+        overwrites_all=overwrites_all or not layout.partition_by,
     )
 
 
@@ -111,6 +121,13 @@ def _files_below(access: FileAccess, directory: str) -> Iterator[str]:
             yield from _files_below(access, found.path)
         else:
             yield found.path
+
+
+def _directories_of(written: Sequence[Written], directory: str) -> set[str]:
+    """Where the files go to."""
+    return {
+        parent_of(posixpath.join(directory, final)) for task in written for _, final in task.files
+    }
 
 
 def _has_content(access: FileAccess, directory: str) -> bool:
@@ -129,14 +146,22 @@ class Output:
         #: The job's own directory.
         self.temporary = posixpath.join(directory, TEMPORARY, job)
 
-    def commit(self, written: Sequence[Written], overwrite: bool) -> None:
-        """Makes the files visible, then deletes those that they replace, if ``overwrite``.
+    def commit(
+        self, written: Sequence[Written], overwrite: bool, *, overwrites_all: bool = True
+    ) -> None:
+        """Makes the files visible, then deletes those that they replace, if ``overwrite``: all that
+        are there, or those in the directories that the files go to.
 
         When not all can be made visible, none is in the end, and what was there stays.
         """
         access, directory = access_for(self.directory)
         success = posixpath.join(directory, SUCCESS)
-        replaced = list(_files_below(access, directory)) if overwrite else []
+        replaced: list[str] = []
+        if overwrite:
+            emptied = {directory} if overwrites_all else _directories_of(written, directory)
+            for path in sorted(emptied):
+                if access.status(path) is not None:
+                    replaced.extend(_files_below(access, path))
         was_complete = access.status(success) is not None
         access.delete(success)
         moved: list[str] = []
@@ -301,10 +326,13 @@ class TFRecordWriter(DataSourceArrowWriter):
         overwrite: bool,
         skips: bool,
         hadoop_environment: Mapping[str, str],
+        overwrites_all: bool,
     ):
         self._output = output
         self._layout = layout
         self._overwrite = overwrite
+        #: As of :func:`start`.
+        self._overwrites_all = overwrites_all
         #: There is data already, and it is to stay as it is.
         self._skips = skips
         self._hadoop_environment = hadoop_environment
@@ -329,7 +357,11 @@ class TFRecordWriter(DataSourceArrowWriter):
         """Runs on the driver once every task has succeeded."""
         hadoop_settings.adopt(self._hadoop_environment)
         if not self._skips:
-            self._output.commit([message for message in messages if message], self._overwrite)
+            self._output.commit(
+                [message for message in messages if message],
+                self._overwrite,
+                overwrites_all=self._overwrites_all,
+            )
 
     def abort(self, messages: list[Any]) -> None:
         """Runs on the driver when the job has failed."""

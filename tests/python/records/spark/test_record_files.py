@@ -110,6 +110,29 @@ def test_columns_become_directories(source, tmp_path):
         source.save(frame.selectExpr("id", "id / 2 AS x"), str(path), partition_by="x")
 
 
+@pytest.mark.parametrize("said", ["in the session", "as an option"])
+def test_overwriting_may_replace_only_the_directories_that_it_writes_to(source, tmp_path, said):
+    path, key = tmp_path / "out", "spark.sql.sources.partitionOverwriteMode"
+    days = source.spark.range(6).selectExpr("id", "id % 3 AS day")
+    today = source.spark.range(10, 12).selectExpr("id", "1 AS day")
+    source.save(days, path, partition_by=["day"])
+    options = {"partitionoverwritemode": "Dynamic"} if said == "as an option" else {}
+    if not options:
+        source.spark.conf.set(key, "dynamic")
+    try:
+        source.save(today, path, "overwrite", partition_by=["day"], **options)
+        assert ids(source.read(path)) == [0, 2, 3, 5, 10, 11]
+        source.save(days, path, "append", partition_by=["day"])
+        # What an option says counts.
+        source.save(today, path, "overwrite", ["day"], partitionOverwriteMode="static")
+        assert ids(source.read(path)) == [10, 11]
+        # Without such directories there is nothing else to replace.
+        source.save(source.spark.range(2), path, "overwrite", **options)
+        assert ids(source.read(path)) == [0, 1]
+    finally:
+        source.spark.conf.unset(key)
+
+
 def test_directories_patterns_and_hidden_files(source, tmp_path):
     for day, country in ((1, "at"), (2, "ch"), (2, "__HIVE_DEFAULT_PARTITION__")):
         directory = tmp_path / f"day={day}" / f"land={country}"
