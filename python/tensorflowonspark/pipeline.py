@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import codecs
 import copy
 import hashlib
+import posixpath
+import re
 import types
 import uuid
 from argparse import Namespace as ArgparseNamespace
@@ -179,16 +182,37 @@ class _ExportTask:
         self._export_fn(self._args)
 
 
+def _contents_of_last(listing, directory):
+    """What tells the last checkpoint of a directory from others of its name: its graph, and its
+    index, which has a CRC of each variable. Empty where they are not there.
+
+    ``listing`` is what the file ``checkpoint`` has in it: protobuf's text, with its escapes.
+    """
+    found = re.search(rb'^model_checkpoint_path: "(.*)"', listing, re.MULTILINE)
+    if found is None:
+        return []
+    name = codecs.escape_decode(found[1])[0].decode(errors="surrogateescape")
+    contents = []
+    for suffix in (".index", ".meta"):
+        access, path = access_for(posixpath.join(directory, name) + suffix)
+        if access.status(path) is not None:
+            with access.open(path) as file:
+                contents.append(file.read())
+    return contents
+
+
 def _saved_model_of(directory, inputs, outputs):
     """The directory of a SavedModel for ``model_dir``: that itself, or, where it has a checkpoint
     of TensorFlow 1 instead, one below it. It is made once for each checkpoint and pair of mappings,
-    in the place of the checkpoint, as all executors reach that."""
+    in the place of the checkpoint, as all executors reach that. Another checkpoint of the same name
+    is another one."""
     access, path = access_for(directory)
     listed = f"{path}/checkpoint"
     if access.status(f"{path}/saved_model.pb") is not None or access.status(listed) is None:
         return directory
     with access.open(listed) as file:
-        wanted = [file.read(), sorted(inputs), sorted(outputs)]
+        listing = file.read()
+    wanted = [listing, sorted(inputs), sorted(outputs), *_contents_of_last(listing, path)]
     name = f"saved_model-{hashlib.sha256(repr(wanted).encode()).hexdigest()[:16]}"
     if access.status(f"{path}/{name}/saved_model.pb") is None:
         import tfos.tensorflow  # noqa: F401  (hdfs:// in this process)
@@ -197,6 +221,10 @@ def _saved_model_of(directory, inputs, outputs):
         try:
             saved_model.export_checkpoint(directory, f"{directory}/{unfinished}", inputs, outputs)
             access.rename(f"{path}/{unfinished}", f"{path}/{name}")
+        except OSError:
+            # Another driver, which wanted the same, may have been faster.
+            if access.status(f"{path}/{name}/saved_model.pb") is None:
+                raise
         finally:
             access.delete(f"{path}/{unfinished}")
     return f"{directory}/{name}"

@@ -240,13 +240,17 @@ def test_an_estimator_ends_its_nodes_when_the_driver_fails(spark, monkeypatch, l
 
 
 def test_a_checkpoint_of_tensorflow_1_as_model_dir(spark, tmp_path, monkeypatch):
-    directory = tmp_path / "model"
-    with tf.Graph().as_default(), v1.Session() as session:
-        x = v1.placeholder(tf.float32, [None, 2], name="x")
-        weights = v1.get_variable("weights", initializer=[[1.0], [10.0]])
-        tf.squeeze(tf.matmul(x, weights), 1, name="y")
-        session.run(v1.global_variables_initializer())
-        v1.train.Saver().save(session, str(directory / "model.ckpt"), global_step=5)
+    directory = tmp_path / "a program's"
+
+    def train(weight):
+        with tf.Graph().as_default(), v1.Session() as session:
+            x = v1.placeholder(tf.float32, [None, 2], name="x")
+            weights = v1.get_variable("weights", initializer=[[1.0], [weight]])
+            tf.squeeze(tf.matmul(x, weights), 1, name="y")
+            session.run(v1.global_variables_initializer())
+            v1.train.Saver().save(session, str(directory / "model.ckpt"), global_step=5)
+
+    train(10.0)
     frame = spark.createDataFrame([([1.0, 2.0],), ([3.0, 4.0],)], "pair array<float>")
 
     def predictions(output="y"):
@@ -264,6 +268,19 @@ def test_a_checkpoint_of_tensorflow_1_as_model_dir(spark, tmp_path, monkeypatch)
     with pytest.raises(BadInputError, match="has no tensor 'nothing'"):
         predictions("nothing")
     assert list(directory.glob("saved_model-*")) == [made]
+    train(100.0)
+    assert predictions() == [201.0, 403.0], "another one has the same name"
+
+    def export_twice(source, target, inputs, outputs):
+        """As if another driver did it meanwhile."""
+        for path in (target, target.rpartition(".")[0]):
+            exporting(source, path, inputs, outputs)
+
+    exporting = tensorflowonspark.pipeline.saved_model.export_checkpoint
+    monkeypatch.setattr(tensorflowonspark.pipeline.saved_model, "export_checkpoint", export_twice)
+    train(1000.0)
+    assert predictions() == [2001.0, 4003.0]
+    assert len(list(directory.glob("saved_model-*"))) == 3
 
 
 # -- export
