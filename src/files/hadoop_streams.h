@@ -30,11 +30,15 @@ class HadoopSource : public records::ByteSource {
   std::uint64_t offset_;  ///< Of the next byte, in the file.
 };
 
-/// The same for writing. Letting go of it without `Close` leaves a file that ends anywhere.
+/// The same for writing. Letting go of it without `Close` discards the file: it may be long since,
+/// and another one in its place.
 class HadoopSink : public records::ByteSink {
  public:
   HadoopSink(std::string name, std::unique_ptr<hadoop::WritableFile> file)
       : name_(std::move(name)), file_(std::move(file)) {}
+  ~HadoopSink() override { file_->Discard(); }
+  HadoopSink(const HadoopSink&) = delete;
+  HadoopSink& operator=(const HadoopSink&) = delete;
 
   Status Write(std::span<const std::byte> bytes) override { return file_->Append(bytes); }
   Status Close() override { return file_->Close(); }

@@ -131,7 +131,8 @@ def write(
 ) -> int:
     """Writes each row of each record batch (or table) as a record; how many there are.
 
-    A file that is there already is overwritten; one that failed is incomplete.
+    A file that is there already is overwritten; one that failed is incomplete. On s3a:// a failure
+    leaves what was there.
     """
     writer = _native.RecordWriter(native_path(path), compression, level)
     for batch in batches:

@@ -54,6 +54,13 @@ Status BufferedFile::Close() {
   return failure_;
 }
 
+void BufferedFile::Discard() {
+  const MutexLock lock(mutex_);
+  if (std::exchange(closed_, true)) return;
+  buffer_.clear();
+  file_->Discard();
+}
+
 Status BufferedFile::WriteBuffer() {
   if (buffer_.empty()) return Status::Ok();
   Status status = file_->Append(buffer_);

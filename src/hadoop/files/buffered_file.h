@@ -30,6 +30,7 @@ class BufferedFile : public WritableFile {
   Status Sync() override;
   Result<std::uint64_t> Tell() override;
   Status Close() override;
+  void Discard() override;
 
  private:
   /// Writes the buffer, and then does the same with the file.

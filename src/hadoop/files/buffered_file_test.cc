@@ -14,6 +14,7 @@ namespace {
 struct Seen {
   std::string content;
   int closed = 0;
+  int discarded = 0;
   bool broken = false;
   bool throws = false;
 };
@@ -35,6 +36,7 @@ class FakeFile : public WritableFile {
     ++seen_.closed;
     return Outcome();
   }
+  void Discard() override { ++seen_.discarded; }
 
  private:
   /// As where Java takes no further thread, or has no memory for moving data.
@@ -66,6 +68,23 @@ TEST_F(BufferedFileTest, GathersSmallPieces) {
   EXPECT_TRUE(Append("c").ok());
   EXPECT_TRUE(file_.Close().ok());
   EXPECT_EQ(seen_.content, "ab" + large_ + "c");
+}
+
+TEST_F(BufferedFileTest, NothingMoreGoesToAFileThatIsDiscarded) {
+  EXPECT_TRUE(Append(large_).ok());
+  EXPECT_TRUE(Append("a").ok());
+  file_.Discard();
+  file_.Discard();
+  EXPECT_TRUE(file_.Close().ok());
+  EXPECT_EQ(seen_.content, large_);
+  EXPECT_EQ(seen_.discarded, 1);
+  EXPECT_EQ(seen_.closed, 0);
+}
+
+TEST_F(BufferedFileTest, AFileThatIsClosedIsNotDiscarded) {
+  EXPECT_TRUE(file_.Close().ok());
+  file_.Discard();
+  EXPECT_EQ(seen_.discarded, 0);
 }
 
 TEST_F(BufferedFileTest, AFileWithoutItsEndIsNeverWhole) {

@@ -55,6 +55,9 @@ class WritableFile {
   /// Where the next byte goes.
   virtual Result<std::uint64_t> Tell() = 0;
   virtual Status Close() = 0;
+  /// Closes a file that is not to be: where files appear when they are closed, as in S3, nothing
+  /// does. Elsewhere it is incomplete. Nothing happens to one that is closed.
+  virtual void Discard() { static_cast<void>(Close()); }
 };
 
 /// Files by their URI, such as hdfs://namenode:8020/a/b.

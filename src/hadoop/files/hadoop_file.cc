@@ -164,6 +164,21 @@ Status HadoopWritableFile::Close() {
   return closed;
 }
 
+void HadoopWritableFile::Discard() {
+  const auto call = Begin();
+  if (!call.ok()) return;
+  JNIEnv* java = (*call)->java();
+  if (jmethodID abort = (*call)->methods().output_abort; abort != nullptr) {
+    java->CallObjectMethod(stream_, abort);
+    if (java->ExceptionCheck() == JNI_FALSE) {
+      java->DeleteGlobalRef(std::exchange(stream_, nullptr));
+      return;
+    }
+    java->ExceptionClear();  // Most file systems can't.
+  }
+  static_cast<void>(Close());
+}
+
 Result<std::unique_ptr<Call>> HadoopWritableFile::Begin() {
   if (stream_ == nullptr) return Status::FromErrno(EBADF, fmt::format("{} is closed", path_));
   return client_.Begin();

@@ -60,6 +60,7 @@ class HadoopWritableFile : public WritableFile {
   Status Sync() override;
   Result<std::uint64_t> Tell() override;
   Status Close() override;
+  void Discard() override;
 
  private:
   /// A call into Java, unless the file is closed.

@@ -28,6 +28,14 @@ class Finder {
     return method;
   }
 
+  /// Null where there is none.
+  jmethodID MethodIfAny(jclass owner, const char* name, const char* signature) {
+    if (!status_.ok()) return nullptr;
+    jmethodID method = java_->GetMethodID(owner, name, signature);
+    if (method == nullptr) java_->ExceptionClear();
+    return method;
+  }
+
   jobject New(jclass type) {
     if (!status_.ok()) return nullptr;
     jmethodID make = Method(type, "<init>", "()V");
@@ -130,6 +138,8 @@ Result<std::unique_ptr<const HadoopMethods>> FindMethods(JNIEnv* java) {
   m->output_sync = find.Method(output, "hsync", "()V");
   m->output_position = find.Method(output, "getPos", "()J");
   m->output_close = find.Method(output, "close", "()V");
+  m->output_abort =
+      find.MethodIfAny(output, "abort", "()Lorg/apache/hadoop/fs/Abortable$AbortableResult;");
 
   m->rename_options = find.OverwriteOption();
   jclass configuration = find.Class("org/apache/hadoop/conf/Configuration");

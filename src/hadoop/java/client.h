@@ -31,6 +31,7 @@ struct HadoopMethods {
   jmethodID status_length, status_is_directory, status_modified, status_path;
   jmethodID input_read, input_read_at, input_seek, input_close;
   jmethodID output_write, output_flush, output_sync, output_position, output_close;
+  jmethodID output_abort;       // AbortableResult FSDataOutputStream.abort(); null before 3.3.1
   jmethodID set_property;       // void Configuration.set(String, String)
   jmethodID property_sources;   // String[] Configuration.getPropertySources(String)
   jobjectArray rename_options;  // {OVERWRITE}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import uuid
 
+import pyarrow as pa
 import pytest
 
 import s3_server
 from support.places import IMPORT_PATHS, SCRIPTS
+from tfos import records
 from tfos.spark import installation
 
 
@@ -27,6 +30,22 @@ def test_a_cluster_reads_trains_saves_and_predicts_on_s3a(s3):
     )
     assert done.returncode == 0
     assert done.stdout.split() == ["records", "killed", "resumed", "predicted"]
+
+
+def test_a_file_that_failed_takes_no_place_later(s3a):
+    path = f"{s3a.uri}/{uuid.uuid4().hex}.tfrecord"
+
+    def rows():
+        yield pa.record_batch({"id": [1]})
+        raise ValueError("a bad row")
+
+    with pytest.raises(ValueError) as failed:
+        records.write(path, rows())
+    assert records.write(path, [pa.record_batch({"id": range(3)})]) == 3
+    # The writer that failed goes with the last that remembers it.
+    del failed
+    gc.collect()
+    assert records.verify(path)["records"] == 3
 
 
 def test_the_connector_is_of_the_version_of_sparks_client():
