@@ -3,9 +3,11 @@ share them."""
 
 from __future__ import annotations
 
+import datetime
 import fnmatch
 import heapq
 import os
+import re
 import urllib.parse
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -123,7 +125,7 @@ def _values_between(base: str, path: str) -> tuple[tuple[str, str | None], ...]:
 
 
 def directory_columns(files: Sequence[ListedFile]) -> dict[str, type]:
-    """The columns that directories ``name=value`` give, and what they hold: int or str.
+    """The columns that directories ``name=value`` give, and what they hold: int, date or str.
 
     Raises :class:`BadInputError` when not all files lie below directories of the same names.
     """
@@ -138,10 +140,15 @@ def directory_columns(files: Sequence[ListedFile]) -> dict[str, type]:
                 f"{', '.join(name for name, _ in file.directory_values) or 'none'}): read "
                 f"them apart"
             )
-    return {
-        name: int if all(_is_integer(dict(file.directory_values)[name]) for file in files) else str
-        for name in names
-    }
+    return {name: _kind_of({dict(file.directory_values)[name] for file in files}) for name in names}
+
+
+def _kind_of(values: set[str | None]) -> type:
+    """What all the values of a column are, as far as they are not null."""
+    known = [value for value in values if value is not None]
+    if all(map(_is_integer, known)):
+        return int
+    return datetime.date if all(map(_is_date, known)) else str
 
 
 #: What a file system or a URI may take for something else, as Spark and Hive have it.
@@ -165,9 +172,17 @@ def _escape(text: str) -> str:
     )
 
 
-def _is_integer(value: str | None) -> bool:
-    if value is None:
-        return True
+def _is_date(value: str) -> bool:
+    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
+        return False
+    try:
+        datetime.date.fromisoformat(value)
+    except ValueError:
+        return False  # Such as the 30th of February, which stays text.
+    return True
+
+
+def _is_integer(value: str) -> bool:
     # Not "007", which must stay what it is.
     return (
         value.removeprefix("-").isdecimal()

@@ -8,6 +8,7 @@ them into its own.
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -68,7 +69,7 @@ class TFRecordSource(DataSource):
         else:
             found = self._infer(files, plan)
         directories = listing.directory_columns(files)
-        kinds = {int: sql.LongType(), str: sql.StringType()}
+        kinds = {int: sql.LongType(), datetime.date: sql.DateType(), str: sql.StringType()}
         asks_for_bad = "columnNameOfCorruptRecord" in self.options
         return sql.StructType(
             [

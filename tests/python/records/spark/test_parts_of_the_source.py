@@ -88,10 +88,15 @@ def test_shares_are_balanced_and_complete():
 
 
 def test_values_of_directories():
-    file = listing.ListedFile
-    assert listing.directory_columns(
-        [file("a", 1, (("n", "1"), ("s", "007"))), file("b", 1, (("n", None), ("s", "8")))]
-    ) == {"n": int, "s": str}
+    def kind(*values):
+        files = [listing.ListedFile("f", 1, (("x", value),)) for value in values]
+        return listing.directory_columns(files)["x"]
+
+    assert kind("1", None) is int
+    assert kind("8", "007") is str
+    assert kind("2024-02-29", None) is datetime.date
+    for values in (["2026-01-02", "3"], ["2026-02-30"], ["2026-1-2"], ["20260102", "2026-01-02"]):
+        assert kind(*values) is str
 
 
 def test_local_uris(tmp_path):

@@ -110,6 +110,16 @@ def test_columns_become_directories(source, tmp_path):
         source.save(frame.selectExpr("id", "id / 2 AS x"), str(path), partition_by="x")
 
 
+def test_days_in_names_of_directories_are_dates(source, tmp_path):
+    frame = source.spark.range(3).selectExpr(
+        "id", "if(id = 0, null, date_add(date'2026-01-30', int(id))) AS day"
+    )
+    source.save(frame, tmp_path / "out", partition_by="day")
+    again = source.read(tmp_path / "out")
+    assert again.schema.simpleString() == "struct<id:bigint,day:date>"
+    assert sorted(again.collect()) == sorted(frame.collect())
+
+
 @pytest.mark.parametrize("said", ["in the session", "as an option"])
 def test_overwriting_may_replace_only_the_directories_that_it_writes_to(source, tmp_path, said):
     path, key = tmp_path / "out", "spark.sql.sources.partitionOverwriteMode"
