@@ -27,6 +27,7 @@ MARK = "---- instance's traceback ----"
 #: what is neither the caller's mistake nor missing.
 _OF_JAVA = {
     "java.lang.IllegalArgumentException": errors.BadInputError,
+    "tfos.internal.records.spark.NoColumnsException": errors.BadInputError,
     "java.lang.UnsupportedOperationException": errors.TfosError,
     "java.lang.IllegalStateException": errors.TfosError,
     "java.lang.RuntimeException": errors.TfosError,

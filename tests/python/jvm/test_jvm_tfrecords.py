@@ -141,6 +141,21 @@ def test_hints_come_first_and_types_that_do_not_fit_are_said(
     assert not (tmp_path / "none").exists()
 
 
+def test_a_hint_is_enough_where_there_are_no_records(new, old, spark, tmp_path):
+    empty = spark.range(0).selectExpr("id", "array(id) AS ids")
+    new.TFRecords.save(empty._jdf, str(tmp_path / "empty"))
+    os.mkdir(tmp_path / "no values")
+    records.write_records(tmp_path / "no values" / "one.tfrecord", [b""])
+    hint = old.SimpleTypeParser.parse("struct<id:long,ids:array<long>>")
+    for name, rows in (("empty", []), ("no values", [[None, None]])):
+        path = str(tmp_path / name)
+        loaded = DataFrame(old.DFUtil.loadTFRecords(path, hint), spark)
+        assert loaded.schema.simpleString() == "struct<id:bigint,ids:array<bigint>>"
+        assert values(loaded) == rows
+        with pytest.raises(BadInputError, match="no file to read|no record in it has a value"):
+            old.DFUtil.loadTFRecords(path)
+
+
 def test_vectors_and_decimals_are_written_as_python_writes_them(new, spark, tmp_path):
     frame = (
         spark.range(3, numPartitions=1)

@@ -23,7 +23,8 @@ public final class TFRecords {
 
   /**
    * A lazy DataFrame whose first columns are those of {@code hint}; what else the sample has comes
-   * behind them, in the order of names.
+   * behind them, in the order of names. A directory without records is an empty table of the
+   * columns of {@code hint}.
    *
    * @param path a file, a directory or a pattern; several are separated by commas
    */

@@ -20,8 +20,20 @@ public final class RecordFiles {
   public static Dataset<Row> load(SparkSession spark, String path, StructType hint) {
     // A comma in braces separates parts of a pattern.
     String[] paths = path.split(",(?![^{]*\\})");
-    StructType schema = merged(hint, reader(spark).load(paths).schema());
+    StructType schema = merged(hint, inferred(spark, paths, hint));
     return reader(spark).schema(schema).load(paths);
+  }
+
+  /** Without columns where nothing tells any, if there is a hint. */
+  private static StructType inferred(SparkSession spark, String[] paths, StructType hint) {
+    try {
+      return reader(spark).load(paths).schema();
+    } catch (NoColumnsException error) {
+      if (hint.isEmpty()) {
+        throw error;
+      }
+      return new StructType();
+    }
   }
 
   /** Names of directories mean nothing. */

@@ -103,7 +103,7 @@ public final class TFRecordFormat implements FileFormat, DataSourceRegister, Ser
     List<FileStatus> files = ScalaCollections.toJava(listed).stream()
         .filter(file -> !RecordIndexes.isIndex(file.getPath())).collect(Collectors.toList());
     if (files.isEmpty()) {
-      throw new IllegalArgumentException(
+      throw new NoColumnsException(
           options.get(NamedPaths.OPTION, "the given paths")
               + ": there is no file to read in it");
     }
@@ -137,7 +137,7 @@ public final class TFRecordFormat implements FileFormat, DataSourceRegister, Ser
       }
       StructType found = ColumnTypes.tableOf(Json.parse(NativeRecords.inferred(inference)));
       if (found.isEmpty()) {
-        throw new IllegalArgumentException(files.get(0).getPath()
+        throw new NoColumnsException(files.get(0).getPath()
             + (files.size() > 1 ? " and others" : "") + ": no record in it has a value, so its "
             + "columns can't be inferred; give them with schema(...)");
       }
