@@ -24,14 +24,17 @@ def why_unused(frame: Any) -> str:
     spark = frame.sparkSession
     wanted = INFERENCE_JVM.of(spark)
     unused = jar.why_unused(context_of(spark), INFERENCE_JVM.key, wanted)
-    if unused or not frame.isStreaming:
+    if unused:
         return unused
-    if wanted == "on":
-        raise BadInputError(
-            f"{INFERENCE_JVM.key} is on, and the DataFrame is a stream, which only Python "
-            "workers read: set it to auto, or call transform in foreachBatch"
-        )
-    return "the DataFrame is a stream"
+    if frame.isStreaming:
+        unused = "the DataFrame is a stream"
+        hint = "which only Python workers read: set it to auto, or call transform in foreachBatch"
+    elif spark.sparkContext._jvm.tfos.internal.spark.Sql.isObserved(frame._jdf):
+        unused = "the DataFrame has metrics of observe"
+        hint = "which only arrive with Python workers: set it to auto, or observe the result"
+    if unused and wanted == "on":
+        raise BadInputError(f"{INFERENCE_JVM.key} is on, and {unused}, {hint}")
+    return unused
 
 
 def transform(frame: Any, plan: model.Inference) -> DataFrame:

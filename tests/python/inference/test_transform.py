@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from pyspark.ml.functions import array_to_vector
+from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from support.spark.errors import SPARK_ERRORS
@@ -227,6 +228,22 @@ def test_streams_go_through_python(spark, others, run_models_in, tmp_path):
         BadInputError, match="spark.tfos.inference.jvm is on, and the DataFrame is a stream"
     ):
         frames.transform(stream, others("two"))
+
+
+def test_what_is_observed_goes_through_python(spark, others, run_models_in):
+    """Spark would not report metrics of what the jar plans on its own."""
+    observation = Observation()
+    frame = spark.range(30).selectExpr("cast(id as float) AS x", "1f AS y")
+    result = frames.transform(frame.observe(observation, F.max("x").alias("most")), others("two"))
+    assert runs_python(result)
+    assert result.count() == 30 and observation.get == {"most": 29.0}
+    run_models_in("on")
+    with pytest.raises(BadInputError, match="jvm is on, and the DataFrame has metrics of observe"):
+        frames.transform(frame.observe("metrics", F.count("x")), others("two"))
+    observation = Observation()
+    result = frames.transform(frame, others("two")).observe(observation, F.count("x").alias("rows"))
+    assert not runs_python(result)
+    assert len(result.collect()) == 30 and observation.get == {"rows": 30}
 
 
 def frame_without_jar(**conf):

@@ -9,6 +9,7 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.plans.logical.CollectMetrics;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.StructType;
 
@@ -22,6 +23,15 @@ public final class Sql {
   /** Rows as {@link FrameRows} has them, planned now. */
   static RDD<InternalRow> planned(Dataset<?> frame) {
     return SparkVersions.execution(frame).toRdd();
+  }
+
+  /**
+   * Whether the DataFrame computes metrics of {@code Dataset.observe}. Spark reports those of the
+   * query that it runs, and none of what {@link FrameRows} plans below it.
+   */
+  public static boolean isObserved(Dataset<?> frame) {
+    return SparkVersions.execution(frame).analyzed().exists(
+        plan -> plan instanceof CollectMetrics);
   }
 
   public static Dataset<Row> frame(
