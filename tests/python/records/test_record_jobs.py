@@ -12,7 +12,7 @@ import tfos
 from support.files.remote_files import visible_in
 from support.spark.errors import SPARK_ERRORS
 from tfos.errors import BadInputError
-from tfos.records.spark import jobs, sessions
+from tfos.records.spark import jobs, sessions, writer
 
 
 def frame_of(spark, count=100):
@@ -118,6 +118,23 @@ def test_nothing_is_visible_of_a_job_that_fails(spark, tmp_path):
     assert visible_in(tmp_path / "out") == []
     assert not (tmp_path / "out/_SUCCESS").exists()
     assert not (tmp_path / "out/_temporary").exists()
+
+
+def test_a_commit_that_fails_leaves_the_old_files_and_nothing_else(spark, tmp_path, monkeypatch):
+    path = tmp_path / "out"
+    sessions.save_by_job(spark.range(3), str(path), "error", {})
+    before = sorted(os.listdir(path))
+
+    def commit(output, written, *arguments, **options):
+        os.unlink(os.path.join(output.temporary, written[-1].files[-1][0]))
+        committing(output, written, *arguments, **options)
+
+    committing = writer.Output.commit
+    monkeypatch.setattr(writer.Output, "commit", commit)
+    for mode in ("append", "overwrite"):
+        with pytest.raises(FileNotFoundError):
+            sessions.save_by_job(spark.range(10, numPartitions=2), str(path), mode, {})
+        assert sorted(os.listdir(path)) == before
 
 
 def test_columns_that_records_cannot_hold_are_refused_before_anything_runs(spark, tmp_path):

@@ -24,10 +24,10 @@ def save(frame: Any, writer: DataSourceWriter) -> None:
     frame, _ = as_arrow_source(frame)  # The writer knows the names.
     try:
         rows = frame.mapInArrow(_writes(writer), f"{_MESSAGE} binary").collect()
+        writer.commit([cloudpickle.loads(bytes(row[_MESSAGE])) for row in rows])
     except BaseException:
         writer.abort([])
         raise
-    writer.commit([cloudpickle.loads(bytes(row[_MESSAGE])) for row in rows])
 
 
 def load(spark: Any, reader: DataSourceReader, schema: sql.StructType) -> Any:
