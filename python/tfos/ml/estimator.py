@@ -235,18 +235,14 @@ class _Reader(MLReader):
 
 
 def _lost_of(cluster: Any) -> str:
-    """For people, after a sentence: which nodes were lost, and what that means for the model."""
-    # One that came again in place of a lost one, and was never let in, was stopped at the end.
-    lost = [
-        node.name
-        for node in cluster.status()
-        if node.rank is not None and node.state in ("lost", "stopped")
-    ]
-    if not lost:
+    """For people, after a sentence: that the chief was lost, and what that means for the model."""
+    chief = next(node for node in cluster.status() if node.rank == 0)
+    # One that came again in its place, and was never let in, was stopped at the end.
+    if chief.state not in ("lost", "stopped"):
         return ""
     return (
-        f". Lost nodes: {', '.join(lost)}. A program that trains on without the chief must have "
-        "another node write it"
+        f". The chief, {chief.name}, was lost: a program that trains on without it must have "
+        "another node write the model"
     )
 
 

@@ -71,6 +71,7 @@ class Coordinator final : public ControlService {
         driver_(executor, std::move(options.input), std::move(options.output)),
         driver_process_(executor),
         heartbeat_timer_(executor),
+        cause_timer_(executor),
         finished_(executor) {
     if (options.driver.valid()) driver_process_.assign(options.driver.Release());
   }
@@ -349,6 +350,21 @@ class Coordinator final : public ControlService {
                  },
                  effect);
     }
+    if (roster_->held_back_until() && !awaits_cause_) {
+      Spawn(executor_, "wait for the cause of a failure", AwaitCause(), [](const Status&) {});
+    }
+  }
+
+  // A heartbeat interval may be longer than a failure is held back.
+  asio::awaitable<void> AwaitCause() {
+    awaits_cause_ = true;
+    while (const auto until = roster_->held_back_until()) {
+      cause_timer_.expires_after(*until - Now());
+      auto [cancelled] = co_await cause_timer_.async_wait(kNoThrow);
+      if (cancelled) co_return;
+      Apply(roster_->Tick(Now()));
+    }
+    awaits_cause_ = false;
   }
 
   // Where a node stands that makes no steps. It may be ended then, so the log has it, too.
@@ -432,6 +448,8 @@ class Coordinator final : public ControlService {
   LineChannel driver_;
   asio::posix::stream_descriptor driver_process_;  // a pidfd, or not open
   asio::steady_timer heartbeat_timer_;
+  asio::steady_timer cause_timer_;
+  bool awaits_cause_ = false;
   AsyncLatch finished_;
   AgentTable agents_;
   std::optional<Roster> roster_;     // from `start` on, as is server_

@@ -82,6 +82,21 @@ TEST_F(CoordinatorTest, AFailureReachesTheDriverThePollAndEveryOtherNode) {
   EXPECT_EQ(stop["grace_ms"], 120'000);
 }
 
+TEST_F(CoordinatorTest, AnErrorThatNamesAnotherNodeWaitsForNoHeartbeat) {
+  json start = StartMessage();
+  start["heartbeat_interval_ms"] = 60'000;
+  start["heartbeat_timeout_ms"] = 120'000;
+  Start(start);
+  RawClient ps = Agent(0);
+  RawClient worker = Agent(1);
+  WaitFor("formed");
+  worker.SendText(
+      R"({"type":"failed","failure":{"step":"run map_fun","message":"ps:0 has ended"}})");
+  ASSERT_FALSE(WaitForState(1, "failed").is_null());
+  clock_.Advance(std::chrono::seconds(1));
+  EXPECT_EQ(WaitFor("failed")["failure"]["message"], "ps:0 has ended");
+}
+
 TEST_F(CoordinatorTest, ATakenPortIsToldWithWhatToDo) {
   const net::TcpListener other = net::ListenTcp("127.0.0.1", 0, 0).value();
   json start = StartMessage();

@@ -48,9 +48,12 @@ Status BufferedFile::Close() {
       return WriteBuffer();
     }));
   }
-  const Status closed = file_->Close();
   closed_ = true;
-  if (failure_.ok()) failure_ = closed;
+  if (failure_.ok()) {
+    failure_ = file_->Close();
+  } else {
+    file_->Discard();  // Where files appear when they are closed, this one is not to.
+  }
   return failure_;
 }
 

@@ -186,11 +186,19 @@ def test_an_export_replaces_what_a_lost_node_has_written_of_it(tmp_path):
     assert served(tf.ones([1, 1]))["output_0"].numpy().tolist() == [[5.0]]
 
 
-@pytest.mark.parametrize("state", ["lost", "stopped"])
-def test_a_model_that_is_missing_names_the_lost_nodes(monkeypatch, tmp_path, state):
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("lost", r"must reach\. The chief, worker:0, was lost: "),
+        ("stopped", r"must reach\. The chief, worker:0, was lost: "),
+        ("done", "must reach$"),
+    ],
+)
+def test_a_model_that_is_missing_is_blamed_on_a_lost_chief(monkeypatch, tmp_path, state, said):
     nodes = [
         SimpleNamespace(name="worker:0", rank=0, state=state),
-        SimpleNamespace(name="worker:1", rank=1, state="done"),
+        # It never came.
+        SimpleNamespace(name="worker:1", rank=1, state="lost"),
         SimpleNamespace(name="evaluator:0", rank=None, state="stopped"),
     ]
     session = fake_session(FakeSparkContext(hadoop_conf={"fs.defaultFS": "file:///"}))
@@ -203,5 +211,5 @@ def test_a_model_that_is_missing_names_the_lost_nodes(monkeypatch, tmp_path, sta
     estimator = ml.Estimator(
         train=print, nodes=(1, 2), modelDir=str(tmp_path), inputMapping={"x": "x"}
     )
-    with pytest.raises(BadInputError, match=r"must reach\. Lost nodes: worker:0\. A program"):
+    with pytest.raises(BadInputError, match=said):
         estimator._fit(frame)

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "base/time/deadline.h"
-#include "control/coordinator/roster/node_transitions.h"
 #include "control/coordinator/roster/offices/generation_office.h"
 #include "control/coordinator/roster/offices/host_losses.h"
 #include "control/coordinator/roster/offices/latest_metrics.h"
+#include "control/coordinator/roster/offices/node_transitions.h"
 #include "control/coordinator/roster/offices/step_ticket_office.h"
 #include "control/coordinator/roster/offices/step_watch.h"
 #include "control/coordinator/roster/roles.h"
@@ -149,6 +149,10 @@ class Roster {
   /// Every node is done, failed, lost or stopped, and its agent has left.
   bool finished() const { return finished_; }
   const std::optional<Failure>& failure() const { return failure_; }
+  /// When `Tick` is to be called at the latest, for a failure that is held back.
+  std::optional<TimePoint> held_back_until() const {
+    return held_back_ ? std::optional(held_back_->until) : std::nullopt;
+  }
 
   std::size_t node_count() const { return nodes_.size(); }
   /// The state of one of them.
@@ -201,6 +205,7 @@ class Roster {
     Failure failure;
     std::string reason;  // why the others are to stop
     TimePoint until;
+    std::optional<Stop> stop;  // of the driver, put off: a node that is stopped tells no cause
   };
 
   Node* Find(int node_id);
@@ -248,13 +253,14 @@ class Roster {
   void FailToStart(Node& node, TimePoint now, Effects& effects);
   /// Ends a node that hangs. `bearable`: the others do without it.
   void EndStuck(Node& node, FailureReport report, bool bearable, TimePoint now, Effects& effects);
-  /// Whether the node's failure may follow from what became of another, which it names.
-  bool IsMaybeOfAnother(int node_id, const FailureReport& report) const;
-  /// Keeps such a failure for a moment, in which the cause may come.
-  void HoldBack(Failure failure, std::string reason, TimePoint now);
-  /// Spreads it, if there is one, once no cause has come.
+  /// Spreads the failure of a node that has told it in `report`. If it may follow from what became
+  /// of another, which it names, it is held back for a moment, in which the cause may come.
+  void TakeFailure(const Node& node, const FailureReport& report, Failure failure,
+                   const std::string& reason, TimePoint now, Effects& effects);
+  std::vector<const Node*> OthersNamed(const Node& node, const FailureReport& report) const;
+  /// Spreads what is held back once no cause has come.
   void LookAtHeldBack(TimePoint now, Effects& effects);
-  bool SpreadHeldBack(TimePoint now, Effects& effects);
+  void SpreadHeldBack(TimePoint now, Effects& effects);
   /// The first failure: tells the driver, and stops all nodes because of `reason`.
   void Spread(Failure failure, const std::string& reason, TimePoint now, Effects& effects);
   /// Keeps the program's error of a node that the others do without.

@@ -75,7 +75,10 @@ Effects Roster::Leave(const NodeLeaving& leaving, TimePoint now) {
 
 Effects Roster::StopAll(const Stop& stop, TimePoint now) {
   Effects effects;
-  SpreadHeldBack(now, effects);
+  if (held_back_.has_value()) {
+    held_back_->stop = stop;
+    return effects;
+  }
   if (stop_reason_.empty()) {
     stop_reason_ = stop.reason.empty() ? "the driver asked for it" : stop.reason;
   }
@@ -101,9 +104,10 @@ void Roster::StopEach(const Stop& stop, TimePoint now, Effects& effects) {
 Effects Roster::FailFromDriver(const DriverFailure& failure, TimePoint now) {
   Effects effects;
   Node* node = Find(failure.node_id);
-  if (SpreadHeldBack(now, effects)) {
-    // What the driver has seen follows from it.
-  } else if (node == nullptr) {
+  const bool follows = held_back_.has_value() &&
+                       (node == nullptr || !Names(held_back_->failure.report.message, node->info));
+  if (follows) return effects;  // From that failure, or from its cause.
+  if (node == nullptr) {
     Spread(BlamingNobody(failure.report), failure.report.message, now, effects);
   } else {
     Spread(FailureOf(node->info, failure.report), failure.report.message, now, effects);

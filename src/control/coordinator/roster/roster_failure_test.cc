@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/format.h"
-#include "control/coordinator/roster/node_words.h"
 #include "control/coordinator/roster/offices/step_ticket_office.h"
 #include "control/coordinator/roster/roster_fixture.h"
 
@@ -258,77 +258,6 @@ TEST_F(RosterTest, TheFirstFailureWinsAndEveryoneElseIsToldWhy) {
   EXPECT_EQ(roster_.failure()->report.message, "ValueError: seven");
   EXPECT_EQ(roster_.failure()->host, "h2");
   EXPECT_EQ(roster_.Nodes(clock_.Now())[2].detail, "could not run map_fun: ValueError: seven");
-}
-
-constexpr char kLostPeer[] = "all_reduce: the connection to worker:1 on host h2 has ended";
-
-TEST_F(RosterTest, TheCauseComesBeforeTheErrorThatFollowsFromIt) {
-  RunAll();
-  EXPECT_THAT(Words(roster_.Fail(1, Report(kLostPeer), clock_.Now())),
-              ElementsAre("driver node 1 failed"));
-  clock_.Advance(seconds(1));
-  EXPECT_THAT(roster_.Tick(clock_.Now()), IsEmpty());
-  EXPECT_THAT(Words(roster_.Fail(2, Loss("killed by signal 9"), clock_.Now())),
-              ElementsAre("driver node 2 failed", "driver failed", "agent 0 stop",
-                          "driver node 0 draining", "agent 1 stop", "agent 2 stop"));
-  EXPECT_EQ(roster_.failure()->node_id, 2);
-  EXPECT_EQ(roster_.failure()->report.message, "killed by signal 9");
-}
-
-TEST_F(RosterTest, AnAgentThatVanishesIsACauseToo) {
-  RunAll();
-  roster_.Fail(1, Report(kLostPeer), clock_.Now());
-  roster_.ConnectionLost(2, clock_.Now());
-  EXPECT_EQ(roster_.failure()->node_id, 2);
-}
-
-TEST_F(RosterTest, AnErrorThatNamesAnotherIsToldOnceNoCauseHasCome) {
-  RunAll();
-  roster_.Fail(1, Report(kLostPeer), clock_.Now());
-  // It says so of the node that has failed because of it.
-  EXPECT_THAT(Words(roster_.Fail(2, Report("the connection to worker:0 has ended"), clock_.Now())),
-              ElementsAre("driver node 2 failed"));
-  clock_.Advance(seconds(2));
-  EXPECT_THAT(Words(roster_.Tick(clock_.Now())), testing::Contains("driver failed"));
-  EXPECT_EQ(roster_.failure()->node_id, 1);
-  EXPECT_EQ(roster_.failure()->report.message, kLostPeer);
-}
-
-TEST_F(RosterTest, AClusterWhoseNodesHaveAllEndedWaitsForNoCause) {
-  RunAll();
-  roster_.Fail(1, Report(kLostPeer), clock_.Now());
-  for (const int node : {0, 2}) roster_.Finish(node, clock_.Now());
-  for (const int node : {0, 1, 2}) {
-    EXPECT_THAT(Words(roster_.ConnectionLost(node, clock_.Now())), IsEmpty());
-  }
-  EXPECT_THAT(Words(roster_.Tick(clock_.Now())), ElementsAre("driver failed", "driver finished"));
-  EXPECT_EQ(roster_.failure()->node_id, 1);
-}
-
-TEST_F(RosterTest, WhatTheDriverSaysEndsTheWaitForTheCause) {
-  RunAll();
-  roster_.Fail(1, Report(kLostPeer), clock_.Now());
-  Roster other = roster_;
-  EXPECT_THAT(Words(roster_.StopAll({.reason = "shut down", .grace = seconds(1)}, clock_.Now())),
-              testing::Contains("driver failed"));
-  EXPECT_EQ(roster_.failure()->node_id, 1);
-  other.FailFromDriver({.node_id = -1, .report = Report("the job that feeds has failed")},
-                       clock_.Now());
-  EXPECT_EQ(other.failure()->node_id, 1);
-}
-
-TEST_F(RosterTest, ANodeIsNamedByItsWholeName) {
-  NodeInfo node;
-  node.job_name = "worker";
-  node.task_index = 1;
-  for (const char* text : {"worker:1", "lost worker:1.", "(worker:1 on host h)",
-                           "worker:12 and worker:1", "from /job:worker/replica:0/task:1:"}) {
-    EXPECT_TRUE(Names(text, node)) << text;
-  }
-  for (const char* text : {"", "worker:12", "coworker:1", "my_worker:1", "worker:0", "worker 1",
-                           "/job:worker/replica:0/task:10"}) {
-    EXPECT_FALSE(Names(text, node)) << text;
-  }
 }
 
 TEST_F(RosterTest, WhatEndsBecauseAnotherFailedIsStoppedAndNotDone) {

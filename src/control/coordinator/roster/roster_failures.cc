@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/format.h"
 #include "control/coordinator/roster/node_words.h"
@@ -14,7 +16,7 @@ namespace {
 /// With an error that names another node: that node may have died, and its supervisor, which knows
 /// why, may be slower to say so than those that have lost it. A process that the kernel kills
 /// closes its connections before it has ended.
-constexpr std::chrono::seconds kPatienceWithCause{2};
+constexpr std::chrono::seconds kPatienceWithCause{1};
 
 }  // namespace
 
@@ -53,39 +55,51 @@ Effects Roster::Fail(int node_id, const FailureReport& report, TimePoint now) {
   }
   if (!failure.report.traceback.empty()) failure.report.lost = false;  // Its program is to blame.
   const std::string reason = fmt::format("{} failed: {}", name, failure.report.message);
-  if (IsMaybeOfAnother(node_id, report)) {
-    HoldBack(std::move(failure), reason, now);
-  } else {
-    Spread(std::move(failure), reason, now, effects);
-  }
+  TakeFailure(*node, report, std::move(failure), reason, now, effects);
   CheckFinished(effects);
   return effects;
 }
 
-bool Roster::IsMaybeOfAnother(int node_id, const FailureReport& report) const {
-  if (!stop_reason_.empty() || report.lost) return false;
-  return std::ranges::any_of(nodes_, [&](const Node& node) {
-    return node.info.node_id != node_id && Names(report.message, node.info);
-  });
+void Roster::TakeFailure(const Node& node, const FailureReport& report, Failure failure,
+                         const std::string& reason, TimePoint now, Effects& effects) {
+  const std::vector<const Node*> named = OthersNamed(node, report);
+  const bool is_named =
+      held_back_.has_value() && Names(held_back_->failure.report.message, node.info);
+  // Where a group goes on without lost nodes, no error of the others comes of a loss.
+  const bool may_follow =
+      stop_reason_.empty() && !report.lost && !is_elastic() &&
+      std::ranges::any_of(named, [](const Node* other) { return !IsFinal(other->info.state); });
+  if (may_follow) {
+    // The first stays, unless this is what it follows from.
+    if (held_back_.has_value() && !is_named) return;
+    const TimePoint until = held_back_ ? held_back_->until : now + kPatienceWithCause;
+    held_back_ =
+        HeldBack{std::move(failure), reason, until, held_back_ ? held_back_->stop : std::nullopt};
+    return;
+  }
+  // Other programs fail because of the first, too, and may name nobody.
+  const bool is_cause = report.traceback.empty() || (is_named && named.empty());
+  if (held_back_.has_value() && !is_cause) return;
+  Spread(std::move(failure), reason, now, effects);
 }
 
-void Roster::HoldBack(Failure failure, std::string reason, TimePoint now) {
-  // The first stays: what others say after it may follow from it.
-  if (held_back_.has_value()) return;
-  held_back_ = HeldBack{std::move(failure), std::move(reason), now + kPatienceWithCause};
+std::vector<const Roster::Node*> Roster::OthersNamed(const Node& node,
+                                                     const FailureReport& report) const {
+  std::vector<const Node*> named;
+  for (const Node& other : nodes_) {
+    if (&other != &node && Names(report.message, other.info)) named.push_back(&other);
+  }
+  return named;
 }
 
 void Roster::LookAtHeldBack(TimePoint now, Effects& effects) {
-  const bool nobody_is_left = std::ranges::none_of(nodes_, &Node::connected);
-  if (!held_back_.has_value() || (now < held_back_->until && !nobody_is_left)) return;
-  SpreadHeldBack(now, effects);
+  if (held_back_.has_value() && now >= held_back_->until) SpreadHeldBack(now, effects);
 }
 
-bool Roster::SpreadHeldBack(TimePoint now, Effects& effects) {
-  if (!held_back_.has_value()) return false;
-  HeldBack first = *std::exchange(held_back_, std::nullopt);
-  Spread(std::move(first.failure), first.reason, now, effects);
-  return true;
+void Roster::SpreadHeldBack(TimePoint now, Effects& effects) {
+  Failure failure = held_back_->failure;
+  const std::string reason = held_back_->reason;
+  Spread(std::move(failure), reason, now, effects);
 }
 
 void Roster::RememberError(Failure failure, TimePoint now) {
@@ -124,12 +138,16 @@ void Roster::EndStuck(Node& node, FailureReport report, bool bearable, TimePoint
 void Roster::Spread(Failure failure, const std::string& reason, TimePoint now, Effects& effects) {
   if (failure_.has_value()) return;
   // What names no node is no better a cause than an error of one.
-  if (failure.node_id < 0 && SpreadHeldBack(now, effects)) return;
-  held_back_.reset();
+  if (failure.node_id < 0 && held_back_.has_value()) {
+    SpreadHeldBack(now, effects);
+    return;
+  }
+  const std::optional<HeldBack> held_back = std::exchange(held_back_, std::nullopt);
   failure_ = std::move(failure);
   stop_reason_ = reason;
   effects.push_back(TellDriver{ClusterFailed{*failure_}});
   StopEach({.reason = reason, .grace = options_.stop_grace}, now, effects);
+  if (held_back.has_value() && held_back->stop) StopEach(*held_back->stop, now, effects);
 }
 
 void Roster::Lose(Node& node, const std::string& detail, const std::string& message, TimePoint now,

@@ -1,4 +1,4 @@
-#include "control/coordinator/roster/node_transitions.h"
+#include "control/coordinator/roster/offices/node_transitions.h"
 
 #include <array>
 #include <cstddef>
