@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -10,7 +11,8 @@ import pytest
 
 from support.waiting import BOUND_SECONDS
 
-#: STAGE MODELS. A process of its own, as Hadoop's client takes its settings but once.
+#: STAGE MODELS. A process of its own, as Hadoop's client takes its settings but once, and those of
+#: its environment before all others: another test may have left some in this one.
 DRIVER = """
 import json, sys
 from pyspark.sql import SparkSession
@@ -42,6 +44,7 @@ def test_the_driver_reaches_what_the_session_reaches(models, stage):
     done = subprocess.run(
         [sys.executable, "-c", DRIVER, stage, models.as_uri()],
         stdout=subprocess.PIPE,
+        env={n: value for n, value in os.environ.items() if not n.startswith("TFOS_HADOOP_")},
         text=True,
         timeout=BOUND_SECONDS,
         check=True,
