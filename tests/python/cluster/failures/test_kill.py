@@ -56,6 +56,24 @@ failure, long = pytest.mark.failure, pytest.mark.long
                 failure("out-of-memory kill", "shutdown"),
             ],
         ),
+        pytest.param(
+            "train",
+            "node",
+            marks=[
+                long,
+                failure("node killed", "training"),
+                failure("out-of-memory kill", "training"),
+            ],
+        ),
+        pytest.param(
+            "push",
+            "node",
+            marks=[
+                long,
+                failure("node killed", "parameter servers"),
+                failure("out-of-memory kill", "parameter servers"),
+            ],
+        ),
         pytest.param("feed", "agent", marks=[long, failure("agent killed", "feeding")]),
         pytest.param("train", "agent", marks=[long, failure("agent killed", "training")]),
         pytest.param("push", "agent", marks=[long, failure("agent killed", "parameter servers")]),
