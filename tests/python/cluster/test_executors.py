@@ -278,7 +278,7 @@ def gpus_of_nodes(sc, directory, *, nodes, **options):
 
 
 @pytest.mark.failure("executor removed", "training")
-@pytest.mark.parametrize("who", ["executor", "worker"])
+@pytest.mark.parametrize("who", [pytest.param("executor", marks=pytest.mark.long), "worker"])
 def test_all_nodes_hear_of_a_decommission_in_time_and_the_loss_names_it(
     dynamic, workers, tmp_path, leftovers, who
 ):

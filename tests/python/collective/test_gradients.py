@@ -43,7 +43,7 @@ def two_nodes():
         yield nodes
 
 
-@pytest.mark.parametrize("in_graph", [False, True])
+@pytest.mark.parametrize("in_graph", [pytest.param(False, marks=pytest.mark.long), True])
 def test_gradients_are_those_of_the_sum_of_all_losses(two_nodes, in_graph):
     found = two_nodes.run(programs.differentiate, in_graph)
     for place, loss in enumerate(programs.LOSSES):

@@ -112,7 +112,14 @@ def test_a_model_is_not_saved_over_the_one_that_it_runs(spark, java, model_dir, 
 
 
 @pytest.mark.parametrize(
-    "over", ["{saved}", "{saved}/", "file:{saved}", "{saved}/stages/../stages", "{above}"]
+    "over",
+    [
+        "{saved}",
+        pytest.param("{saved}/", marks=pytest.mark.long),
+        pytest.param("file:{saved}", marks=pytest.mark.long),
+        pytest.param("{saved}/stages/../stages", marks=pytest.mark.long),
+        "{above}",
+    ],
 )
 def test_a_pipeline_is_not_saved_over_a_model_that_it_runs(spark, model_dir, tmp_path, over):
     saved = tmp_path / "above" / "saved"

@@ -23,7 +23,7 @@ def test_every_run_keeps_the_rules_and_ends(size):
     ("rule", "nodes", "joins", "wrong"),
     [
         ("barrier", 3, 0, "hears Group"),
-        ("committed", 3, 0, "waits for ever"),
+        pytest.param("committed", 3, 0, "waits for ever", marks=pytest.mark.long),
         ("leavers", 3, 0, "is one of"),
         ("admits", 2, 1, "members do different things"),
         ("state", 1, 1, "nobody has the state"),

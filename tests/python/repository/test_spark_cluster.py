@@ -51,7 +51,10 @@ def test_a_job_runs_on_both_workers(standalone_cluster):
     assert (done.returncode, done.stdout) == (0, "sum 45\n")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGKILL],
+)
 def test_nothing_stays_when_the_harness_is_stopped(tmp_path, number):
     process, children = start_harness(tmp_path, "sleep", "1000")
     os.kill(process.pid, number)

@@ -57,7 +57,7 @@ def submit(directory, *arguments, **environment):
             ],
             "['4', '8', '2'] 3",
         ),
-        (["--conf", "spark.task.cpus=2"], "['2', '4', '2'] 1"),
+        pytest.param(["--conf", "spark.task.cpus=2"], "['2', '4', '2'] 1", marks=pytest.mark.long),
     ],
 )
 def test_what_spark_submit_says_about_cores_counts(tmp_path, options, expected):

@@ -48,6 +48,7 @@ def weights(profile, frames, name):
     return sum(found), sum(profile["weights"])
 
 
+@pytest.mark.long
 def test_a_profile_shows_the_hot_function_and_no_values(standalone_spark, tmp_path, leftovers):
     with start(standalone_spark, operate.compute_hotly, tmp_path):
         wait_for_files(tmp_path, "computes")

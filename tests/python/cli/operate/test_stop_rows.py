@@ -44,7 +44,7 @@ def check_ledger(ledger, capsys):
     assert "give fit() as many epochs" not in said and "asked for an epoch" not in said
 
 
-@pytest.mark.parametrize("kind", ["rows", "batches"])
+@pytest.mark.parametrize("kind", ["rows", pytest.param("batches", marks=pytest.mark.long)])
 def test_nodes_that_train_by_themselves_end_after_the_step_at_hand(
     spark_on, tmp_path, leftovers, capsys, kind
 ):

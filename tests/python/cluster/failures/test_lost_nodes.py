@@ -93,7 +93,7 @@ def frame(spark):
         pytest.param(read_objects, computed_rdd, marks=pytest.mark.long),
         (read_columns, pickled_rdd),
         pytest.param(read_dataset, pickled_rdd, marks=pytest.mark.long),
-        (read_dataset, computed_rdd),
+        pytest.param(read_dataset, computed_rdd, marks=pytest.mark.long),
         (read_dataset, frame),
     ],
     ids=lambda value: value.__name__,

@@ -173,6 +173,7 @@ class Stream:
         self.feed = feed
 
 
+@pytest.mark.long
 def test_nodes_forget_what_came_of_jobs_that_have_ended(spark, tmp_path):
     """Else a stream, which ends no epoch, would fill them."""
     sc = spark.sparkContext
@@ -254,7 +255,9 @@ def test_an_epoch_that_was_not_fed_to_its_end_goes_on_with_the_next(spark, tmp_p
     assert sorted(labels_of(passes)) == list(range(20))
 
 
-@pytest.mark.parametrize(("remainder", "partitions"), [("drop", 1), ("pad", 7)])
+@pytest.mark.parametrize(
+    ("remainder", "partitions"), [("drop", 1), pytest.param("pad", 7, marks=pytest.mark.long)]
+)
 def test_all_nodes_make_as_many_full_batches(spark, tmp_path, partitions, remainder):
     passes = run(
         spark,

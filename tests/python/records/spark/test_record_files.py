@@ -120,7 +120,9 @@ def test_days_in_names_of_directories_are_dates(source, tmp_path):
     assert sorted(again.collect()) == sorted(frame.collect())
 
 
-@pytest.mark.parametrize("said", ["in the session", "as an option"])
+@pytest.mark.parametrize(
+    "said", ["in the session", pytest.param("as an option", marks=pytest.mark.long)]
+)
 def test_overwriting_may_replace_only_the_directories_that_it_writes_to(source, tmp_path, said):
     path, key = tmp_path / "out", "spark.sql.sources.partitionOverwriteMode"
     days = source.spark.range(6).selectExpr("id", "id % 3 AS day")
