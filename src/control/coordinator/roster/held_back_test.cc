@@ -93,6 +93,13 @@ TEST_F(HeldBackTest, ANodeIsNotStoppedBeforeItHasToldTheCause) {
   EXPECT_EQ(roster_.failure()->node_id, 2);
 }
 
+TEST_F(RosterTest, NothingIsHeldBackOnceTheClusterHasFailed) {
+  RunAll();
+  roster_.FailFromDriver({.node_id = -1, .report = Report("")}, clock_.Now());
+  roster_.Fail(1, Report(kLostPeer), clock_.Now());
+  EXPECT_FALSE(roster_.held_back_until().has_value());
+}
+
 TEST_F(HeldBackTest, WhatTheDriverSeesOfItFollows) {
   const DriverFailure job = {.node_id = -1, .report = Report("the job that feeds has failed")};
   EXPECT_THAT(roster_.FailFromDriver(job, clock_.Now()), IsEmpty());

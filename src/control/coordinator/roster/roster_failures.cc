@@ -67,7 +67,7 @@ void Roster::TakeFailure(const Node& node, const FailureReport& report, Failure 
       held_back_.has_value() && Names(held_back_->failure.report.message, node.info);
   // Where a group goes on without lost nodes, no error of the others comes of a loss.
   const bool may_follow =
-      stop_reason_.empty() && !report.lost && !is_elastic() &&
+      !failure_ && stop_reason_.empty() && !report.lost && !is_elastic() &&
       std::ranges::any_of(named, [](const Node* other) { return !IsFinal(other->info.state); });
   if (may_follow) {
     // The first stays, unless this is what it follows from.
