@@ -205,7 +205,8 @@ void Acceptor::Remove(Strangers::iterator stranger) {
 /// be from elsewhere.
 bool Acceptor::BreakUpCrowd() {
   if (crowd_.of_busiest() < kCrowd) return false;
-  Refuse(strangers_.find(crowd_.FirstToGo()), "there is no descriptor for one more that came");
+  Refuse(strangers_.find(crowd_.FirstToGo()),
+         "it made room: no descriptor was left for the next connection");
   return true;
 }
 

@@ -137,7 +137,7 @@ void Roster::EndStuck(Node& node, FailureReport report, bool bearable, TimePoint
 
 void Roster::Spread(Failure failure, const std::string& reason, TimePoint now, Effects& effects) {
   if (failure_.has_value()) return;
-  // What names no node is no better a cause than an error of one.
+  // A failure that blames no node explains less than the error of one.
   if (failure.node_id < 0 && held_back_.has_value()) {
     SpreadHeldBack(now, effects);
     return;

@@ -1,6 +1,6 @@
 package tfos.internal.records.spark;
 
-/** Nothing tells columns: there is no file, or no record that has a value. */
+/** No column is known: there is no file, or no record has a value. */
 final class NoColumnsException extends IllegalArgumentException {
   private static final long serialVersionUID = 1;
 
