@@ -29,9 +29,12 @@ Result<std::unique_ptr<records::ByteSource>> UriFiles::Open(const std::string& p
       std::make_unique<HadoopSource>(path, std::move(file), offset));
 }
 
-Result<std::unique_ptr<records::ByteSink>> UriFiles::Create(const std::string& path) const {
-  if (!IsUri(path)) return local_.Create(path);
-  TFOS_ASSIGN_OR_RETURN(auto file, hadoop_.Create(path));
+Result<std::unique_ptr<records::ByteSink>> UriFiles::Create(
+    const std::string& path, records::Directories directories) const {
+  if (!IsUri(path)) return local_.Create(path, directories);
+  TFOS_ASSIGN_OR_RETURN(auto file, directories == records::Directories::kMustBeThere
+                                       ? hadoop_.CreateInDirectory(path)
+                                       : hadoop_.Create(path));
   return std::unique_ptr<records::ByteSink>(std::make_unique<HadoopSink>(path, std::move(file)));
 }
 

@@ -25,7 +25,8 @@ class UriFiles : public records::FileStore {
 
   Result<std::unique_ptr<records::ByteSource>> Open(const std::string& path,
                                                     std::uint64_t offset) const override;
-  Result<std::unique_ptr<records::ByteSink>> Create(const std::string& path) const override;
+  Result<std::unique_ptr<records::ByteSink>> Create(
+      const std::string& path, records::Directories directories) const override;
   Result<std::uint64_t> SizeOf(const std::string& path) const override;
   /// Both paths are of one file system.
   Status Rename(const std::string& from, const std::string& to) const override;

@@ -83,6 +83,10 @@ class DiskFileSystem : public hadoop::FileSystem {
     return std::unique_ptr<hadoop::WritableFile>(
         std::make_unique<DiskWriter>(disk_, std::string(path)));
   }
+  Result<std::unique_ptr<hadoop::WritableFile>> CreateInDirectory(std::string_view path) override {
+    TFOS_RETURN_IF_ERROR(disk_.Check("create in a directory", path));
+    return Create(path);
+  }
   Result<std::unique_ptr<hadoop::WritableFile>> Append(std::string_view path) override {
     return Status::FromErrno(EOPNOTSUPP, path);
   }

@@ -6,7 +6,10 @@ import java.io.RandomAccessFile;
 import java.net.URI;
 import java.nio.channels.FileLock;
 import java.nio.charset.StandardCharsets;
+import java.util.EnumSet;
+import org.apache.hadoop.fs.CreateFlag;
 import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSInputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Options;
@@ -15,6 +18,7 @@ import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.StreamCapabilities;
 import org.apache.hadoop.fs.Syncable;
 import org.apache.hadoop.fs.permission.FsPermission;
+import org.apache.hadoop.util.Progressable;
 
 /**
  * The files of this host as {@code faulty:///path}: each read gives a few bytes fewer than asked
@@ -81,6 +85,20 @@ public class FaultyFileSystem extends RawLocalFileSystem {
       Path path, boolean append, FsPermission permission) throws IOException {
     step(append ? "append" : "create");
     return new Output(super.createOutputStreamWithMode(path, append, permission));
+  }
+
+  /** As FileSystem's own does: there are object stores that leave it at that. */
+  @Override
+  public FSDataOutputStream createNonRecursive(
+      Path path,
+      FsPermission permission,
+      EnumSet<CreateFlag> flags,
+      int bufferSize,
+      short replication,
+      long blockSize,
+      Progressable progress)
+      throws IOException {
+    throw new IOException("createNonRecursive unsupported for this filesystem " + getClass());
   }
 
   // Before the default implementation, which deletes what is replaced first.

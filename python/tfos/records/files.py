@@ -134,7 +134,7 @@ def write(
     A file that is there already is overwritten; one that failed is incomplete. On s3a:// a failure
     leaves what was there.
     """
-    writer = _native.RecordWriter(native_path(path), compression, level)
+    writer = _native.RecordWriter(native_path(path), compression, level, True)
     for batch in batches:
         for part in batch.to_batches() if isinstance(batch, pa.Table) else [batch]:
             writer.write_examples(part, record_type)
@@ -150,7 +150,7 @@ def write_records(
     level: int | None = None,
 ) -> int:
     """Writes records of any content; how many there are."""
-    writer = _native.RecordWriter(native_path(path), compression, level)
+    writer = _native.RecordWriter(native_path(path), compression, level, True)
     for record in records:
         writer.write(record)
     writer.close()

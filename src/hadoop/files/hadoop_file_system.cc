@@ -11,6 +11,10 @@
 namespace tfos::hadoop {
 namespace {
 
+/// What FileSystem says for those that can't but make the directories above a file, such as some
+/// object stores.
+constexpr std::string_view kOnlyWithDirectories = "createNonRecursive unsupported";
+
 constexpr std::int64_t kNanosecondsOfMillisecond = 1'000'000;
 
 /// Where a path of a viewfs is on the file system that is mounted there. Asks that one for the
@@ -82,6 +86,28 @@ Result<std::unique_ptr<WritableFile>> HadoopFileSystem::Create(std::string_view 
   TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
   TFOS_ASSIGN_OR_RETURN(jobject const stream,
                         OfPath(*call, call->methods().create, path, "create"));
+  return std::unique_ptr<WritableFile>(std::make_unique<BufferedFile>(
+      std::make_unique<HadoopWritableFile>(client_, *call, stream, std::string(path))));
+}
+
+Result<std::unique_ptr<WritableFile>> HadoopFileSystem::CreateInDirectory(std::string_view path) {
+  TFOS_ASSIGN_OR_RETURN(const auto call, client_.Begin());
+  JNIEnv* java = call->java();
+  const HadoopMethods& methods = call->methods();
+  TFOS_ASSIGN_OR_RETURN(jobject const builder, OfPath(*call, methods.create_file, path, "create"));
+  jobject stream = java->CallObjectMethod(builder, methods.builder_build);
+  Status built = TakeException(java, fmt::format("create {}", path));
+  if (!built.ok() && built.ToString().find(kOnlyWithDirectories) != std::string::npos) {
+    TFOS_ASSIGN_OR_RETURN(const Place place, Find(*call, path));
+    jobject directory = java->CallObjectMethod(place.path, methods.path_parent);
+    TFOS_RETURN_IF_ERROR(TakeException(java, fmt::format("understand the path {}", path)));
+    if (directory != nullptr) {
+      java->CallObjectMethod(place.system, methods.get_status, directory);
+      TFOS_RETURN_IF_ERROR(TakeException(java, fmt::format("create {}", path)));
+    }
+    return Create(path);
+  }
+  TFOS_RETURN_IF_ERROR(std::move(built));
   return std::unique_ptr<WritableFile>(std::make_unique<BufferedFile>(
       std::make_unique<HadoopWritableFile>(client_, *call, stream, std::string(path))));
 }

@@ -23,6 +23,7 @@ class HadoopFileSystem : public FileSystem {
 
   Result<std::unique_ptr<ReadableFile>> Open(std::string_view path) override;
   Result<std::unique_ptr<WritableFile>> Create(std::string_view path) override;
+  Result<std::unique_ptr<WritableFile>> CreateInDirectory(std::string_view path) override;
   Result<std::unique_ptr<WritableFile>> Append(std::string_view path) override;
   Status Rename(std::string_view from, std::string_view to) override;
   Status Delete(std::string_view path, bool recursive) override;

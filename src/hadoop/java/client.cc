@@ -109,6 +109,11 @@ Result<std::unique_ptr<const HadoopMethods>> FindMethods(JNIEnv* java) {
       "(Lorg/apache/hadoop/fs/Path;)Lorg/apache/hadoop/fs/FSDataOutputStream;";
   m->create = find.Method(system, "create", kToOutput);
   m->append = find.Method(system, "append", kToOutput);
+  m->create_file =
+      find.Method(system, "createFile",
+                  "(Lorg/apache/hadoop/fs/Path;)Lorg/apache/hadoop/fs/FSDataOutputStreamBuilder;");
+  m->builder_build = find.Method(find.Class("org/apache/hadoop/fs/FSDataOutputStreamBuilder"),
+                                 "build", "()Lorg/apache/hadoop/fs/FSDataOutputStream;");
   // The one that replaces its target is protected in Java; it is what FileContext calls.
   m->rename = find.Method(system, "rename",
                           "(Lorg/apache/hadoop/fs/Path;Lorg/apache/hadoop/fs/Path;"

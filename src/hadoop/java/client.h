@@ -24,6 +24,8 @@ struct HadoopMethods {
   jmethodID uri_path;         // String URI.getPath()
   jmethodID get_file_system;  // FileSystem Path.getFileSystem(Configuration)
   jmethodID open, create, append, rename, delete_path, get_status, list_status, make_directories;
+  jmethodID create_file;     // FSDataOutputStreamBuilder FileSystem.createFile(Path)
+  jmethodID builder_build;   // FSDataOutputStream FSDataOutputStreamBuilder.build()
   jmethodID resolve_path;    // Path FileSystem.resolvePath(Path)
   jmethodID make_qualified;  // Path FileSystem.makeQualified(Path)
   jmethodID system_uri;      // URI FileSystem.getCanonicalUri()

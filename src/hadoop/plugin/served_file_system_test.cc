@@ -52,6 +52,9 @@ class FakeFiles : public FileSystem {
   Result<std::unique_ptr<WritableFile>> Create(std::string_view /*path*/) override {
     return std::unique_ptr<WritableFile>(new FakeFile(content));
   }
+  Result<std::unique_ptr<WritableFile>> CreateInDirectory(std::string_view path) override {
+    return Create(path);
+  }
   Result<std::unique_ptr<WritableFile>> Append(std::string_view path) override {
     return Status::FromErrno(EACCES, std::string(path));
   }

@@ -205,11 +205,12 @@ std::span<const std::byte> BytesOf(nb::handle object) {
 }
 
 std::unique_ptr<HeldWriter> Create(const std::string& path, const std::string& compression,
-                                   std::optional<int> level) {
+                                   std::optional<int> level, bool makes_directories) {
   const auto kind = FileValueOrThrow(records::CompressionFrom(compression));
   auto writer = FileValueOrThrow(WithoutGil([&] {
-    return records::CreateRecordFile(path, kind, level.value_or(records::kDefaultCompressionLevel),
-                                     files::ProcessFiles());
+    return records::CreateRecordFile(
+        path, kind, level.value_or(records::kDefaultCompressionLevel), files::ProcessFiles(),
+        makes_directories ? records::Directories::kAsUsual : records::Directories::kMustBeThere);
   }));
   return std::make_unique<HeldWriter>(std::move(writer), "writer of records");
 }
@@ -363,7 +364,8 @@ void BindRecords(nb::module_& module) {
              "address of the ops library's function.");
 
   nb::class_<HeldWriter>(module, "RecordWriter", "Writes a TFRecord file.")
-      .def(nb::new_(&Create), nb::arg("path"), nb::arg("compression"), nb::arg("level").none())
+      .def(nb::new_(&Create), nb::arg("path"), nb::arg("compression"), nb::arg("level").none(),
+           nb::arg("makes_directories"))
       .def("write", &WriteRecord, nb::arg("record"))
       .def("write_examples", &WriteExamples, nb::arg("batch"), nb::arg("record_type"),
            "Writes each row of a record batch.")

@@ -16,7 +16,8 @@ Result<std::unique_ptr<ByteSource>> LocalFileStore::Open(const std::string& path
   return std::unique_ptr<ByteSource>(std::move(source));
 }
 
-Result<std::unique_ptr<ByteSink>> LocalFileStore::Create(const std::string& path) const {
+Result<std::unique_ptr<ByteSink>> LocalFileStore::Create(const std::string& path,
+                                                         Directories /*directories*/) const {
   TFOS_ASSIGN_OR_RETURN(auto sink, FileSink::Open(path));
   return std::unique_ptr<ByteSink>(std::move(sink));
 }

@@ -10,6 +10,12 @@
 
 namespace tfos::records {
 
+/// What becomes of directories above a new file that are not there.
+enum class Directories {
+  kAsUsual,      ///< File systems of Hadoop make them; this host's says ENOENT.
+  kMustBeThere,  ///< ENOENT everywhere.
+};
+
 /// Where files of records are, by their path.
 ///
 /// Owner and lifetime: its maker's; what it opens may outlive it. Threads: any number at a
@@ -22,7 +28,8 @@ class FileStore {
   virtual Result<std::unique_ptr<ByteSource>> Open(const std::string& path,
                                                    std::uint64_t offset) const = 0;
   /// A new file; one that is there already is replaced.
-  virtual Result<std::unique_ptr<ByteSink>> Create(const std::string& path) const = 0;
+  virtual Result<std::unique_ptr<ByteSink>> Create(const std::string& path,
+                                                   Directories directories) const = 0;
   /// Bytes.
   virtual Result<std::uint64_t> SizeOf(const std::string& path) const = 0;
   /// In one step; replaces a file that is at `to`.
@@ -36,7 +43,8 @@ class LocalFileStore : public FileStore {
  public:
   Result<std::unique_ptr<ByteSource>> Open(const std::string& path,
                                            std::uint64_t offset) const override;
-  Result<std::unique_ptr<ByteSink>> Create(const std::string& path) const override;
+  Result<std::unique_ptr<ByteSink>> Create(const std::string& path,
+                                           Directories directories) const override;
   Result<std::uint64_t> SizeOf(const std::string& path) const override;
   Status Rename(const std::string& from, const std::string& to) const override;
   Status Delete(const std::string& path) const override;

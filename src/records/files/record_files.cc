@@ -56,8 +56,9 @@ Result<std::unique_ptr<RecordReader>> OpenRecordFile(std::unique_ptr<ByteSource>
 
 Result<std::unique_ptr<RecordWriter>> CreateRecordFile(const std::string& path,
                                                        Compression compression, int level,
-                                                       const FileStore& files) {
-  TFOS_ASSIGN_OR_RETURN(auto file, files.Create(path));
+                                                       const FileStore& files,
+                                                       Directories directories) {
+  TFOS_ASSIGN_OR_RETURN(auto file, files.Create(path, directories));
   TFOS_ASSIGN_OR_RETURN(auto sink, Compress(std::move(file), compression, level));
   return std::make_unique<RecordWriter>(std::move(sink));
 }

@@ -41,10 +41,9 @@ Result<std::unique_ptr<RecordReader>> OpenRecordFile(std::unique_ptr<ByteSource>
                                                      RecordFileOptions options = {});
 
 /// A writer of a file, which is emptied first.
-Result<std::unique_ptr<RecordWriter>> CreateRecordFile(const std::string& path,
-                                                       Compression compression,
-                                                       int level = kDefaultCompressionLevel,
-                                                       const FileStore& files = LocalFiles());
+Result<std::unique_ptr<RecordWriter>> CreateRecordFile(
+    const std::string& path, Compression compression, int level = kDefaultCompressionLevel,
+    const FileStore& files = LocalFiles(), Directories directories = Directories::kAsUsual);
 
 /// What is in a file.
 struct Survey {

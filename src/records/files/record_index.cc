@@ -53,7 +53,7 @@ std::span<const std::byte> BytesOf(const std::string& text) {
 
 Status WriteFile(const FileStore& files, const std::string& path,
                  std::span<const std::byte> bytes) {
-  TFOS_ASSIGN_OR_RETURN(const auto sink, files.Create(path));
+  TFOS_ASSIGN_OR_RETURN(const auto sink, files.Create(path, Directories::kMustBeThere));
   TFOS_RETURN_IF_ERROR(sink->Write(bytes));
   return sink->Close();
 }

@@ -69,14 +69,16 @@ def test_every_mode_of_writing(source, session, root):
     more = session.range(3, 5) if source.is_jvm else source.read(path).where("id > 2")
     source.save(more, path, "overwrite")
     assert ids(source.read(path, "id long")) == [3, 4]
-    before = names_in(path)
+    # Of a failed job Spark's own protocol, which the jar follows, may leave what is hidden.
+    names = visible_in if source.is_jvm else names_in
+    before = names(path)
     with pytest.raises(SPARK_ERRORS, match="on purpose"):
         source.save(
             session.range(4).selectExpr("id", "if(id = 3, raise_error('on purpose'), 1) AS x"),
             path,
             "append" if source.is_jvm else "overwrite",
         )
-    assert names_in(path) == before
+    assert names(path) == before
 
 
 @pytest.mark.long

@@ -45,8 +45,6 @@ SUCCESS = "_SUCCESS"
 #: What becomes of a directory that has files already, by the names of Spark's save modes.
 IF_EXISTS = ("append", "overwrite", "error", "ignore")
 
-#: The highest level of compression by zlib.
-
 
 @dataclass
 class Written(WriterCommitMessage):
@@ -251,20 +249,16 @@ def _write_file(
 
 def _write(path: str, batches: Iterator[pa.RecordBatch], layout: Layout) -> int:
     schema = data_schema(layout.schema, layout.partition_by)
+    # No directories: a task that Spark has yet to stop would make those of its failed job again.
+    writer = _native.RecordWriter(path, layout.compression, layout.level, False)
     if layout.record_type == "ByteArray":
-        return record_files.write_records(
-            path,
-            _records_of(batches, schema.names[0]),
-            compression=layout.compression,
-            level=layout.level,
-        )
-    return record_files.write(
-        path,
-        (types.from_spark(batch, schema) for batch in batches),
-        record_type=layout.record_type,
-        compression=layout.compression,
-        level=layout.level,
-    )
+        for record in _records_of(batches, schema.names[0]):
+            writer.write(record)
+    else:
+        for batch in batches:
+            writer.write_examples(types.from_spark(batch, schema), layout.record_type)
+    writer.close()
+    return writer.records
 
 
 def data_schema(schema: sql.StructType, partition_by: Sequence[str]) -> sql.StructType:

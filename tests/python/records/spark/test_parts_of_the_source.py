@@ -60,6 +60,26 @@ def test_a_commit_in_the_root_of_a_file_system(hadoop):
     assert name not in names_in(root)
 
 
+@pytest.mark.parametrize("index", [False, True])
+@pytest.mark.parametrize("kind", ["local", "hdfs", "viewfs", "faulty", "s3a"])
+def test_a_task_that_outlives_its_job_leaves_nothing(kind, index, empty_directory):
+    # Spark lets the driver clean up while it still stops tasks.
+    access, path = access_for(f"{empty_directory(kind)}/out")
+    output = writer.Output(path, uuid.uuid4().hex)
+    layout = writer.Layout(
+        sql.StructType([sql.StructField("x", sql.LongType())]), "Example", "", None, index
+    )
+    batches = [pa.record_batch({"x": [1, 2]})]
+    access.mkdirs(output.temporary)
+    written = writer.write_task(output, iter(batches), layout, task=0, attempt=0)
+    assert written.rows == 2 and len(written.files) == 1 + index
+    assert names_in(output.temporary) == sorted(name for name, _ in written.files)
+    output.abort()
+    with pytest.raises(FileNotFoundError):
+        writer.write_task(output, iter(batches), layout, task=1, attempt=1)
+    assert access.status(output.temporary) is None
+
+
 def test_parts_are_put_together_in_order():
     files = [listing.ListedFile(str(n), size) for n, size in enumerate([5, 50, 2, 2, 200, 3])]
     parts = [listing.FilePart(file, None, file.size << 20) for file in files]
