@@ -73,7 +73,8 @@ class FileSystem {
   /// A new file, with the directories above it; one that is there already is replaced.
   virtual Result<std::unique_ptr<WritableFile>> Create(std::string_view path) = 0;
   /// The same in a directory that is there, else ENOENT: nobody's file makes a directory again that
-  /// another process has just deleted. In one step where the file system can (HDFS can).
+  /// another process has just deleted. In one step where the file system can (HDFS can). Object
+  /// stores in which files appear when they are closed, such as S3, don't look.
   virtual Result<std::unique_ptr<WritableFile>> CreateInDirectory(std::string_view path) = 0;
   /// The file at `path` to be continued, or a new one.
   virtual Result<std::unique_ptr<WritableFile>> Append(std::string_view path) = 0;

@@ -233,7 +233,7 @@ def _write_file(
     temporary, final = temporary + suffix, final + suffix
     path = posixpath.join(output.temporary, temporary)
     try:
-        rows = _write(access.native_path(path), batches, layout)
+        rows = _write(output, path, batches, layout)
         if layout.index:
             record_files.make_index(access.native_path(path))
     except BaseException:
@@ -247,16 +247,22 @@ def _write_file(
     written.rows += rows
 
 
-def _write(path: str, batches: Iterator[pa.RecordBatch], layout: Layout) -> int:
+def _write(output: Output, path: str, batches: Iterator[pa.RecordBatch], layout: Layout) -> int:
+    access, _ = access_for(output.directory)
     schema = data_schema(layout.schema, layout.partition_by)
     # No directories: a task that Spark has yet to stop would make those of its failed job again.
-    writer = _native.RecordWriter(path, layout.compression, layout.level, False)
+    writer = _native.RecordWriter(
+        access.native_path(path), layout.compression, layout.level, makes_directories=False
+    )
     if layout.record_type == "ByteArray":
         for record in _records_of(batches, schema.names[0]):
             writer.write(record)
     else:
         for batch in batches:
             writer.write_examples(types.from_spark(batch, schema), layout.record_type)
+    # Such stores make directories in any case, when the file appears.
+    if access.creates_whole(path) and access.status(output.temporary) is None:
+        raise FileNotFoundError(f"{output.temporary} is not there; the job has failed")
     writer.close()
     return writer.records
 
