@@ -127,11 +127,7 @@ def page(reports: Reports) -> str:
         *not_run("Not run yet", combinations.ALL, last_cases_file, reports),
         "## What they ran with",
         table_of_versions(reports),
-        "## How fast they feed",
-        rates_text(),
-        table_of_rates(reports),
-        *not_run("Not compared yet", combinations.OF_SPARK, rates_file, reports),
-        *(f"{title_of(name)}, {way}: {why}" for (name, way), why in SLOWER.items()),
+        *rates_paragraphs(reports),
         "## Programs for tensorflowonspark 2.2.5",
         "The tests of [tests/python/facade](../tests/python/facade), which run programs as they "
         "were written for 2.2.5, and those of the [conversion guide](migration.md), with the "
@@ -187,6 +183,20 @@ def table_of_versions(reports: Reports) -> str:
         date = min(report["date"], with_jar["date"])
         rows.append([combination.title, date, *report["versions"].values(), with_jar["jar"]])
     return table(head, rows)
+
+
+def rates_paragraphs(reports: Reports) -> list[str]:
+    """The section on rates; nothing as long as no version was compared."""
+    rows = table_of_rates(reports)
+    if not rows:
+        return []
+    return [
+        "## How fast they feed",
+        rates_text(),
+        rows,
+        *not_run("Not compared yet", combinations.OF_SPARK, rates_file, reports),
+        *(f"{title_of(name)}, {way}: {why}" for (name, way), why in SLOWER.items()),
+    ]
 
 
 def rates_text() -> str:
