@@ -145,7 +145,9 @@ SETTINGS: tuple[Setting, ...] = (
         float,
         30.0,
         "seconds",
-        "how long to wait for executors to register when there are fewer slots than nodes",
+        "how long to wait for the next executor to register when there are fewer slots than "
+        "nodes (for the first one: registration_timeout), and how long instances of "
+        "tfos.parallel.run wait for GPUs",
     ),
     Setting(
         "heartbeat.interval",
@@ -326,8 +328,8 @@ SETTINGS: tuple[Setting, ...] = (
         float,
         0.0,
         "of a GPU",
-        "share of one GPU for each node, 0.1 to 0.9: nodes share GPUs, and TensorFlow, JAX or "
-        "PyTorch takes that share of its memory",
+        "share of one GPU for each node: nodes share GPUs, and TensorFlow, JAX or PyTorch takes "
+        "that share of its memory. At most 0.9; 0: none asked for",
         maximum=0.9,
     ),
     Setting(
