@@ -41,6 +41,7 @@ BOOSTS = {
     "reliability.md": 0.3,
     "api.md": 0.5,
     "dependencies.md": 0.5,
+    "glossary.md": 0.3,
     "source/": 0.5,
     "settings.md": 0.5,
     "troubleshooting.md": 0.8,
