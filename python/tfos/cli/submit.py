@@ -1,8 +1,9 @@
 """``tfos submit``: spark-submit with what tfos needs; ``python -m tfos.cli.submit``.
 
 Says the command on standard error and becomes it, so the exit code is spark-submit's. Where nothing
-was run it is 0 for --dry-run and --help, 1 if Spark is missing or the environment can't be packed,
-and 2 if the command line is wrong. docs/submit.md has examples.
+was run it is 0 for --dry-run and --help, 1 if Spark is missing, or if packing or uploading failed,
+and 2 for what people must correct: the command line, a setting, or an environment that can't be
+packed. docs/submit.md has examples.
 """
 
 from __future__ import annotations
