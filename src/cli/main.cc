@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "cli/doctor/doctor_command.h"
 #include "cli/native_stacks_command.h"
 #include "cli/operate/operate_commands.h"
+#include "cli/options/help_formatter.h"
 #include "cli/parameter_server_command.h"
 #include "cli/python_command.h"
 
@@ -32,6 +34,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", TFOS_VERSION);
   app.require_subcommand(1);
   app.failure_message(FailureMessage);
+  app.formatter(std::make_shared<tfos::cli::HelpFormatter>());
   int exit_code = 0;
   // As --help lists them: first what one begins with, then a cluster that runs, then its data.
   tfos::cli::AddDoctorCommand(app, exit_code);
@@ -55,6 +58,8 @@ int main(int argc, char** argv) {
   tfos::cli::AddNativeStacksCommand(app);
   tfos::cli::AddRunningNamesCommand(app);
   tfos::cli::AddCommandTableCommand(app);
+  // After the subcommands, which would inherit it.
+  app.footer("tfos SUBCOMMAND --help shows what a subcommand takes.");
   // CLI11 would only say that a subcommand is missing, and not which word it does not know.
   const std::vector<CLI::App*> known = app.get_subcommands({});
   const auto is_named = [&](const CLI::App* subcommand) { return subcommand->check_name(argv[1]); };

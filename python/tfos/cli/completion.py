@@ -61,12 +61,13 @@ def parser() -> argparse.ArgumentParser:
     """The parser of the command line."""
     made = Parser(
         prog="tfos completion",
-        description="Print a script that completes command lines of tfos. Add to ~/.bashrc: "
-        'eval "$(tfos completion bash)". To ~/.zshrc, below compinit: '
-        'eval "$(tfos completion zsh)". To ~/.config/fish/config.fish: '
-        "tfos completion fish | source",
+        description="Print a script that completes command lines of tfos. Let the shell run it\n"
+        "when it starts:\n"
+        '  ~/.bashrc                   eval "$(tfos completion bash)"\n'
+        '  ~/.zshrc, below compinit    eval "$(tfos completion zsh)"\n'
+        "  ~/.config/fish/config.fish  tfos completion fish | source",
     )
-    made.add_argument("shell", choices=sorted(_SCRIPTS))
+    made.add_argument("shell", choices=sorted(_SCRIPTS), help="the shell of the script")
     return made
 
 

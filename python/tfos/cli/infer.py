@@ -53,21 +53,27 @@ def parser() -> argparse.ArgumentParser:
     """The parser of the command line."""
     made = Parser(
         prog="tfos infer",
-        description="Run the rows of files through a SavedModel. Without --input: print the "
+        description="Run the rows of files through a SavedModel. Without --input: print the\n"
         "model's inputs and outputs",
     )
     model = made.add_argument_group("model")
     model.add_argument("--model", required=True, metavar="DIR", help="a SavedModel")
     model.add_argument(
-        "--signature", default=inference.DEFAULT_SIGNATURE, help="default: %(default)s"
+        "--signature",
+        default=inference.DEFAULT_SIGNATURE,
+        help="the signature to run; default: %(default)s",
     )
-    model.add_argument("--tags", default=inference.DEFAULT_TAGS, help="default: %(default)s")
+    model.add_argument(
+        "--tags",
+        default=inference.DEFAULT_TAGS,
+        help="tags of the graph to load, with commas between them; default: %(default)s",
+    )
     model.add_argument(
         "--op-library",
         action="append",
         default=[],
         metavar="FILE",
-        help="a library with the model's custom ops",
+        help="a library with custom ops of the model, as often as you like",
     )
     model.add_argument(
         "--batch-size",
@@ -86,7 +92,7 @@ def parser() -> argparse.ArgumentParser:
     files.add_argument(
         "--input", nargs="+", metavar="PATH", help="files, directories, or patterns of * ? [...]"
     )
-    files.add_argument("--output", metavar="PATH", help="the file to write")
+    files.add_argument("--output", metavar="PATH", help="the file to write; goes with --input")
     files.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
     files.add_argument(
         "--format",
@@ -98,7 +104,12 @@ def parser() -> argparse.ArgumentParser:
         choices=formats.FORMATS,
         help="format of the output; default: by the end of the name, otherwise as the input",
     )
-    files.add_argument("--record-type", default="Example", choices=("Example", "SequenceExample"))
+    files.add_argument(
+        "--record-type",
+        default="Example",
+        choices=("Example", "SequenceExample"),
+        help="what TFRecords hold; default: %(default)s",
+    )
     files.add_argument(
         "--compression",
         choices=("none", "gzip", "zlib"),
@@ -110,22 +121,23 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="COLUMN=INPUT",
-        help="a column of the files for an input; INPUT,INPUT for values and row "
-        "splits of a ragged one. Default: the columns of the inputs' names",
+        help="a column of the files for an input, as often as you like; INPUT,INPUT for values "
+        "and row splits of a ragged one. Default: the columns of the inputs' names",
     )
     columns.add_argument(
         "--output-map",
         action="append",
         default=[],
         metavar="OUTPUT=COLUMN",
-        help="an output and the column to write it to; default: all outputs, under their names",
+        help="an output and the column to write it to, as often as you like; default: all "
+        "outputs, under their names",
     )
     columns.add_argument(
         "--binary-output",
         action="append",
         default=[],
         metavar="OUTPUT",
-        help="an output whose strings are bytes, not text",
+        help="an output whose strings are bytes, not text, as often as you like",
     )
     columns.add_argument("--keep", action="store_true", help="also write the columns of the input")
     return made

@@ -66,13 +66,16 @@ def parser() -> argparse.ArgumentParser:
         made.add_argument(
             "--compression",
             choices=("none", "gzip", "zlib"),
-            help="compression; default: by the ends of the names (.gz, .zlib)",
+            help="compression of the files; default: by the ends of their names (.gz, .zlib)",
         )
         return made
 
     def rows(made: argparse.ArgumentParser) -> argparse.ArgumentParser:
         made.add_argument(
-            "--record-type", default="Example", choices=("Example", "SequenceExample")
+            "--record-type",
+            default="Example",
+            choices=("Example", "SequenceExample"),
+            help="what the records hold; default: %(default)s",
         )
         return made
 
@@ -82,13 +85,18 @@ def parser() -> argparse.ArgumentParser:
     ):
         made = rows(command(name, _cat, help))
         made.add_argument(
-            "-n", "--rows", type=at_least(0), default=default, help=f"default: {default or 'all'}"
+            "-n",
+            "--rows",
+            type=at_least(0),
+            default=default,
+            help=f"how many to print; default: {default or 'all'}",
         )
         made.add_argument(
             "--mode",
             default="failfast",
             choices=("failfast", "dropmalformed", "permissive"),
-            help="what to do with bad records",
+            help="what to do with bad records: fail, leave them out, or print rows of nulls; "
+            "default: %(default)s",
         )
     command("count", _count, "Count the records of each file, without checking their data")
     made = rows(command("schema", _schema, "Print the columns that a sample of the records has"))
@@ -96,23 +104,36 @@ def parser() -> argparse.ArgumentParser:
         "--sample",
         type=at_least(1),
         default=record_files.SAMPLE_RECORDS,
-        help="records to look at",
+        metavar="RECORDS",
+        help="how many records to look at; default: %(default)s",
     )
     command("verify", _verify, "Check all CRCs of each file")
     made = command("index", _index, "Put an index beside each file, so that Spark can split it")
-    made.add_argument("--interval", type=at_least(1), help="bytes between entries; default: 1 MiB")
+    made.add_argument(
+        "--interval",
+        type=at_least(1),
+        metavar="BYTES",
+        help="bytes between entries; default: 1 MiB",
+    )
     made = rows(
         command("convert", _convert, "Convert TFRecord, Parquet, CSV or JSON files into one")
     )
-    made.add_argument("--output", required=True, help="the file to write")
-    for side, otherwise in (("from", "otherwise"), ("to", "without an end")):
+    made.add_argument("--output", required=True, metavar="PATH", help="the file to write")
+    for side, what, otherwise in (
+        ("from", "files", "otherwise"),
+        ("to", "output", "without an end"),
+    ):
         made.add_argument(
             f"--{side}",
             choices=formats.FORMATS,
             dest=f"{side}_format",
-            help=f"format; default: by the end of the name, {otherwise} tfrecord",
+            help=f"format of the {what}; default: by the end of the name, {otherwise} tfrecord",
         )
-    made.add_argument("--output-compression", choices=("none", "gzip", "zlib"))
+    made.add_argument(
+        "--output-compression",
+        choices=("none", "gzip", "zlib"),
+        help="compression of TFRecords in the output; default: by the end of its name",
+    )
     made.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
     return whole
 

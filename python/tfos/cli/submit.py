@@ -25,29 +25,36 @@ from tfos.files.access import access_for, scheme_of
 from tfos.spark.installation import read_properties, spark_defaults, spark_home
 
 USAGE = """\
-Run a program on a cluster through spark-submit, with the Python environment, the jar and the
-settings that tfos needs. Options of spark-submit are passed on
+Run a program on a cluster through spark-submit, with the Python environment,
+the jar and the settings that tfos needs. Options of spark-submit are passed on
 Usage: tfos submit [OPTIONS] PROGRAM.py [ARGUMENT]...
 
 Options:
-  --python-env ENV    The Python of the executors, and of the driver in cluster mode: a virtual
-                      environment (packed once for each content), or an archive of one, here or on
-                      HDFS. Default: the virtual environment that runs `tfos submit`, unless
-                      PYSPARK_PYTHON or spark.pyspark.python names a Python that all hosts have
-  --env-directory DIR Such as hdfs:///user/me/environments: store the packed environment there once;
-                      hosts that have it don't fetch it again
-  --no-env            Pack nothing: all hosts have this Python at the same path, or the Python that
-                      PYSPARK_PYTHON or spark.pyspark.python names
-  --no-jar            Leave the jar of tfos out, as on Java 8, or where Spark's folder has it
+  --python-env ENV    The Python of the executors, and of the driver in cluster
+                      mode: a virtual environment (packed once for each
+                      content), or an archive of one, here or on HDFS. Default:
+                      the virtual environment that runs `tfos submit`, unless
+                      PYSPARK_PYTHON or spark.pyspark.python names a Python that
+                      all hosts have
+  --env-directory DIR Store the packed environment there once, such as in
+                      hdfs:///user/me/environments; hosts that have it don't
+                      fetch it again
+  --no-env            Pack nothing: all hosts have this Python at the same path,
+                      or the Python that PYSPARK_PYTHON or spark.pyspark.python
+                      names
+  --no-jar            Leave the jar of tfos out, as on Java 8, or where Spark's
+                      folder has it
   --dry-run           Print the command and do nothing
-  -h, --help          Print this help message; `spark-submit --help` shows those of spark-submit
+  -h, --help          Print this help message; `spark-submit --help` shows those
+                      of spark-submit
 
 Common options of spark-submit:
-  --master URL        yarn, spark://HOST:PORT, k8s://URL, local[N]
+  --master URL        yarn, spark://HOST:PORT, k8s://URL or local[N]
   --deploy-mode MODE  client (the driver runs here) or cluster
-  --num-executors N, --executor-cores N, --executor-memory 2g, --queue NAME (YARN)
+  --num-executors N, --executor-cores N, --executor-memory 2g
+  --queue NAME        YARN's queue
   --conf KEY=VALUE    Spark's settings and tfos's (`tfos doctor --settings`)
-  --py-files FILES    modules that the program imports
+  --py-files FILES    Modules that the program imports
 """
 
 #: Options of spark-submit that take no value.

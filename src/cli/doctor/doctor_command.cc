@@ -94,17 +94,20 @@ void AddDoctorCommand(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("doctor", "Show what this host offers to a cluster, and what it lacks");
   command->add_flag("--json", options->json, "Print JSON");
-  command->add_flag("--settings", options->settings, "Print the table of settings");
+  command->add_flag("--settings", options->settings, "Instead print the table of settings");
   command
       ->add_option("--hdfs", options->hdfs,
                    "Instead check this directory on HDFS (hdfs://...) step by step")
       ->type_name("DIRECTORY");
   CLI::Option* cluster = command->add_option(
       "--cluster", options->cluster,
-      "Instead check the hosts of this Spark cluster (spark://HOST:PORT: all of them; yarn and "
-      "k8s://URL: those that run as many executors as --conf spark.executor.instances=N asks for)");
+      "Instead check the hosts of a Spark cluster: spark://HOST:PORT, yarn or k8s://URL. On YARN "
+      "and Kubernetes, only the hosts of as many executors as --conf spark.executor.instances=N "
+      "asks for, by default 2");
   cluster->type_name("MASTER");
-  command->add_option("--conf", options->conf, "With --cluster: a setting for Spark")
+  command
+      ->add_option("--conf", options->conf,
+                   "With --cluster: a setting for Spark, as often as you like")
       ->type_name("KEY=VALUE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)

@@ -134,8 +134,8 @@ void AddProfileCommand(CLI::App& app, int& exit_code) {
                    kLeastSeconds, kMostSeconds);
   command
       ->add_option("-o,--output", options->output,
-                   "File for speedscope; by default NODE.speedscope.json here. One that is "
-                   "there is replaced")
+                   "File for speedscope.app, replaced if it exists; default: "
+                   "NODE.speedscope.json, such as worker-1.speedscope.json")
       ->type_name("FILE");
   command->callback([choice, options, &exit_code] { exit_code = ProfileNode(*choice, *options); });
 }

@@ -36,7 +36,7 @@ void AddReportCommand(CLI::App& app, int& exit_code) {
   const auto choice = std::make_shared<ClusterChoice>();
   const auto path = std::make_shared<std::string>("tfos-report.html");
   AddClusterChoice(*command, choice, true);
-  command->add_option("-o,--output", *path, "The file. One that is there is replaced")
+  command->add_option("-o,--output", *path, "File to write, replaced if it exists")
       ->type_name("FILE")
       ->capture_default_str();
   command->callback([choice, path, &exit_code] { exit_code = WriteReport(*choice, *path); });

@@ -45,8 +45,8 @@ void AddStackCommand(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "stack", "Print what the threads of a node are doing, in Python and in native code");
   command->footer(
-      "For the native calls, each thread is stopped for a moment, which ends a few kinds of\n"
-      "system calls early (EINTR): docs/operate.md.");
+      "For the native calls, each thread is stopped for a moment, which ends a few\n"
+      "kinds of system calls early (EINTR): docs/operate.md.");
   const auto choice = std::make_shared<ClusterChoice>();
   const auto node = std::make_shared<std::string>();
   AddNode(*command, *node);

@@ -55,6 +55,18 @@ def test_help_says_what_a_command_does_and_then_its_usage(words):
     assert "rint this help message" in after
 
 
+@pytest.mark.parametrize(
+    "words", [(), ("doctor",), ("stack",), ("infer",), ("submit",), ("records", "convert")]
+)
+def test_help_fits_into_a_terminal(words):
+    environment = {**os.environ, "COLUMNS": "80"}
+    done = subprocess.run(
+        [executable.path(), *words, "--help"], env=environment, capture_output=True, text=True
+    )
+    assert not [line for line in done.stdout.splitlines() if len(line) > 80]
+    assert done.returncode == 0 and "  " in done.stdout
+
+
 def test_bounds_are_told_as_people_write_them():
     shown = run("top", "--help").stdout
     assert "--interval SECONDS=2" in shown
