@@ -40,6 +40,7 @@ BOOSTS = {
     "contributing.md": 0.2,
     "reliability.md": 0.3,
     "api.md": 0.5,
+    "commands.md": 0.5,
     "dependencies.md": 0.5,
     "glossary.md": 0.3,
     "source/": 0.5,

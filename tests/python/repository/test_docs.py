@@ -117,6 +117,10 @@ def test_the_settings_page_is_what_the_settings_say():
     subprocess.run([sys.executable, ROOT / "tools/pages/settings_page.py", "--check"], check=True)
 
 
+def test_the_commands_page_is_what_the_commands_say():
+    subprocess.run([sys.executable, ROOT / "tools/pages/commands_page.py", "--check"], check=True)
+
+
 def test_make_targets_named_in_the_docs_exist():
     makefile = (ROOT / "Makefile").read_text()
     for page in PAGES:

@@ -221,6 +221,8 @@ SEARCHES = {
     "no sign of life": {"diagnosis", "page", "troubleshooting"},
     "stop a cluster": {"operate"},
     "tfos stop": {"operate"},
+    "tfos doctor": {"commands", "troubleshooting"},
+    "tfos records convert": {"commands"},
     "checkpoint": {"checkpoints"},
     "parameter server": {"parameter-servers"},
     "Ray": {"migration"},
