@@ -360,7 +360,7 @@ def _environment() -> dict[str, str]:
 
 def _node_environment(keep_omp_num_threads: bool, hadoop: dict[str, str]) -> dict[str, str]:
     environment = {k: v for k, v in _environment().items() if k not in _WORKER_ONLY}
-    environment = without_spark_secrets(environment)
+    environment = hadoop_settings.without_adopted(without_spark_secrets(environment))
     environment.update(hadoop)
     # The program may want handlers of signals that Java, once a path of Hadoop's is used, needs.
     preloaded = [environment.get("LD_PRELOAD", ""), hadoop_settings.signal_chain(environment)]

@@ -6,14 +6,19 @@ It reads environment variables (docs/hdfs.md), so that any process can be told.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shutil
+import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tfos import _native
+from tfos.files.hadoop_client import SCHEMES_VARIABLE
 from tfos.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 #: Environment variable with properties that go over the configuration's files, a JSON object.
 PROPERTIES_VARIABLE = "TFOS_HADOOP_PROPERTIES"
@@ -28,6 +33,10 @@ SECRET = re.compile(
 
 #: The Spark configuration's prefix of Hadoop's own properties.
 _SPARK_PREFIX = "spark.hadoop."
+
+_lock = threading.Lock()
+#: What this process has adopted.
+_adopted: dict[str, str] = {}
 
 
 def environment(spark_conf: Any, settings: Settings) -> dict[str, str]:
@@ -49,7 +58,7 @@ def of_configuration(conf: Mapping[str, str]) -> dict[str, str]:
 def _variables(pairs: Iterable[tuple[str, str]], settings: Settings) -> dict[str, str]:
     variables = {
         PROPERTIES_VARIABLE: properties(pairs),
-        "TFOS_HADOOP_SCHEMES": settings.hadoop_schemes,
+        SCHEMES_VARIABLE: settings.hadoop_schemes,
         "TFOS_HADOOP_JVM_MEMORY": settings.hadoop_jvm_memory,
         "TFOS_HADOOP_JVM_OPTIONS": settings.hadoop_jvm_options,
     }
@@ -73,12 +82,45 @@ def properties(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def adopt(variables: Mapping[str, str]) -> None:
-    """Gives them to Hadoop's client of this process, except for those that the process has.
+    """Gives them to Hadoop's client of this process in place of those adopted before, which were
+    another session's. Those that the process has of its own, or from its parent, stay.
 
-    The client takes them at its first use, and later ones never.
+    The client takes them at its first use. A warning says so where it has others. Threads: any.
     """
-    for name, value in variables.items():
-        os.environ.setdefault(name, value)
+    changes = False
+    with _lock:
+        for name in {**_adopted, **variables}:
+            if name in os.environ and not _is_adopted(name, os.environ[name]):
+                continue
+            value = variables.get(name)
+            # Schemes are looked up with each path.
+            changes |= value != _adopted.get(name) and name != SCHEMES_VARIABLE
+            if value is None:
+                os.environ.pop(name, None)
+                _adopted.pop(name)
+            else:
+                os.environ[name] = _adopted[name] = value
+    if changes and _java_runs():
+        logger.warning(
+            "Hadoop's client of this process is in use already, so the session's spark.hadoop.* "
+            "and spark.tfos.hadoop.* settings don't take effect in it: start the process again, "
+            "such as the kernel of a notebook, if files need them"
+        )
+
+
+def without_adopted(environment: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment without what was adopted, for what another session starts."""
+    return {name: value for name, value in environment.items() if not _is_adopted(name, value)}
+
+
+def _is_adopted(name: str, value: str) -> bool:
+    given = _adopted.get(name)
+    return given is not None and value in (given, _without_secrets(given))
+
+
+def _java_runs() -> bool:
+    with open("/proc/self/maps") as mapped:
+        return any("libjvm.so" in line for line in mapped)
 
 
 def hide_secrets() -> None:
@@ -89,17 +131,22 @@ def hide_secrets() -> None:
     client, which says so.
     """
     text = os.environ.get(PROPERTIES_VARIABLE, "")
+    shown = _without_secrets(text)
+    if shown != text:
+        os.environ[PROPERTIES_VARIABLE] = shown
+        _native.set_hadoop_properties(shown, text)
+
+
+def _without_secrets(text: str) -> str:
+    """Properties without those that are secret; ``text`` itself if there are none."""
     try:
         given = json.loads(text)
     except ValueError:
-        return
+        return text
     if not isinstance(given, dict):
-        return
+        return text
     shown = {name: value for name, value in given.items() if not SECRET.search(name)}
-    if len(shown) == len(given):
-        return
-    os.environ[PROPERTIES_VARIABLE] = json.dumps(shown)
-    _native.set_hadoop_properties(os.environ[PROPERTIES_VARIABLE], text)
+    return text if len(shown) == len(given) else json.dumps(shown)
 
 
 def signal_chain(environment: Mapping[str, str]) -> str:
