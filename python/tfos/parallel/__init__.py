@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import math
 import os
@@ -62,8 +63,8 @@ def run(
 
     In a barrier stage all run at the same time, and too few slots for that are an error before
     anything starts (BadInputError; ``spark.tfos.slots.timeout`` says how long executors may take to
-    register). With dynamic allocation Spark refuses barrier stages, so the call raises
-    BadInputError. With ``barrier=False`` instances run as slots become free.
+    register, the first one ten minutes). With dynamic allocation Spark refuses barrier stages, so
+    the call raises BadInputError. With ``barrier=False`` instances run as slots become free.
 
     GPUs are those that Spark assigned to the task, or others of its executor in place of those that
     nodes of a cluster have. If Spark manages none, each instance gets ``gpus_per_instance`` of its
@@ -88,7 +89,13 @@ def run(
                 "TFParallel.run), so that they run as slots become free, or set "
                 "spark.dynamicAllocation.enabled=false"
             )
-        slots.wait_for_slots(spark_context, instances, settings.slots_timeout, what="instances")
+        slots.wait_for_slots(
+            spark_context,
+            instances,
+            settings.slots_timeout,
+            while_waiting=functools.cache(functools.partial(logger.warning, "%s")),  # Each once.
+            what="instances",
+        )
     task = _Task(
         main,
         instances,
@@ -260,5 +267,5 @@ def _no_gpus() -> Iterator[None]:
         yield
     finally:
         for name in variables:
-            del os.environ[name]
+            os.environ.pop(name, None)  # The program may have removed it.
         os.environ.update(before)

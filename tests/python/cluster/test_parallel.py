@@ -78,6 +78,15 @@ def test_executors_that_never_register_are_waited_for_until_the_timeout():
         slots.wait_for_slots(sc, 2, timeout=0.2)
 
 
+def test_instances_that_wait_for_executors_say_so(caplog):
+    conf = {"spark.tfos.slots.timeout": "0.2"}
+    sc = FakeSparkContext("yarn", slots_by_look=[0, 0, 1], conf=conf)
+    with pytest.raises(BadInputError, match="2 instances were asked for .* has 1 task slot"):
+        TFParallel.run(sc, lambda args, ctx: None, None, 2)
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert said == [f"waiting for executors: {slots} of 2 task slots" for slots in (0, 1)]
+
+
 def dynamic(master="yarn", **conf):
     settings = {f"spark.dynamicAllocation.{name}": value for name, value in conf.items()}
     return FakeSparkContext(
@@ -339,6 +348,13 @@ def test_the_gpus_of_an_instance_do_not_stay_set_in_a_reused_worker(spark):
     before = sc.parallelize([0], 1).map(visible).collect()
     TFParallel.run(sc, lambda args, ctx: None, None, 1)
     assert sc.parallelize([0], 1).map(visible).collect() == before
+
+
+def test_an_instance_may_change_what_it_sees_of_gpus(spark):
+    def program(args, ctx):
+        return os.environ.pop("CUDA_VISIBLE_DEVICES")
+
+    assert TFParallel.run(spark.sparkContext, program, None, 1) == [""]
 
 
 def test_no_instances_are_refused(spark):
