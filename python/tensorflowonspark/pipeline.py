@@ -17,9 +17,11 @@ from pyspark.ml.param import Params
 
 from tfos import inference
 from tfos.errors import BadInputError
+from tfos.files import hadoop_settings
 from tfos.files.access import access_for
 from tfos.inference import frames, saved_model
 from tfos.ml.model import resolved
+from tfos.parallel import hadoop
 
 from . import TFCluster, util
 from .pipeline_params import (
@@ -165,7 +167,8 @@ class TFEstimator(
                 cluster.train(dataset.select(sorted(args.input_mapping)).rdd, args.epochs)
             cluster.shutdown(grace_secs=args.grace_secs)
         if self.export_fn is not None:
-            task = _ExportTask(self.export_fn, program_args)
+            settings = hadoop_settings.of_session(spark.sparkContext)
+            task = _ExportTask(self.export_fn, program_args, settings)
             spark.sparkContext.parallelize([None], 1).foreachPartition(task)
         return self._copyValues(TFModel(self.args))
 
@@ -173,11 +176,13 @@ class TFEstimator(
 class _ExportTask:
     """Runs an ``export_fn`` in an executor. Pickled to it."""
 
-    def __init__(self, export_fn, args):
+    def __init__(self, export_fn, args, hadoop_environment):
         self._export_fn = export_fn
         self._args = args
+        self._hadoop_environment = hadoop_environment
 
     def __call__(self, rows):
+        hadoop.adopt(self._hadoop_environment)
         util.single_node_env()
         self._export_fn(self._args)
 

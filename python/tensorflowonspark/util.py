@@ -22,7 +22,7 @@ def find_in_path(path, file):
 
 
 def single_node_env(num_gpus=1, worker_index=-1, nodes=()):
-    """Prepares this process for TensorFlow on its own: which GPUs it sees.
+    """Prepares this process for TensorFlow on its own: which GPUs it sees, and ``hdfs://``.
 
     ``nodes`` are the hosts of all instances, of which this is number ``worker_index``.
     """

@@ -18,7 +18,7 @@ ALLOWED = {
     "keras": {"collective", "errors", "files"},
     "elastic": {"collective", "errors", "keras"},
     "tensorflow": {"errors", "files"},
-    "parallel": {"base", "errors", "files", "settings", "spark"},
+    "parallel": {"base", "errors", "files", "settings", "spark", "tensorflow"},
     "mlflow": {"base", "errors", "keras"},
     "cluster": {
         "base",

@@ -3,6 +3,8 @@
 Unlike the nodes of a cluster they don't know each other and are fed nothing: a parameter search, or
 inference over files that each instance picks for itself.
 
+They reach HDFS as nodes do, with the session's settings.
+
 They run in the Spark task's own process. One that has GPUs runs in a fresh process that ends with
 it, so that its GPUs are free then; accumulators of Spark don't count there.
 """
@@ -25,8 +27,8 @@ from tfos.base import gpu
 from tfos.base.programs import program_pickle
 from tfos.base.quantities import whole_number
 from tfos.errors import BadInputError, TfosError
-from tfos.files import paths
-from tfos.parallel import process
+from tfos.files import hadoop_settings, paths
+from tfos.parallel import hadoop, process
 from tfos.parallel.outcome import outcome_of
 from tfos.settings import Settings
 from tfos.spark import allocation, executor, failures, slots
@@ -104,6 +106,7 @@ def run(
         paths.default_fs(spark_context),
         settings.slots_timeout,
         float(spark_context.getConf().get("spark.task.resource.gpu.amount") or 1) < 1,
+        hadoop_settings.environment(spark_context.getConf(), settings),
     )
     indices = spark_context.parallelize(range(instances), instances)
     stage = indices.barrier() if barrier else indices
@@ -118,12 +121,14 @@ def run(
 
 
 def prepare_process(gpu_count: int, index: int = -1, hosts: Sequence[str] = ()) -> None:
-    """Makes this process see ``gpu_count`` GPUs, or none on a host that has no GPU for it.
+    """Makes this process see ``gpu_count`` GPUs, or none on a host that has no GPU for it. Its
+    TensorFlow reaches ``hdfs://``, as in nodes.
 
-    They are those of its Spark task, if Spark has assigned some. Else ``hosts`` are those of all
-    instances, of which this is number ``index``: instances on the same host get different GPUs.
+    The GPUs are those of its Spark task, if Spark has assigned some. Else ``hosts`` are those of
+    all instances, of which this is number ``index``: instances on the same host get different GPUs.
     BadInputError says how many there are when they are fewer than ``gpu_count``.
     """
+    hadoop.offer_to_tensorflow()
     indices = _gpus_of_task()
     if indices is None:
         count = gpu_count if gpu_count > 0 and gpu.visible_gpus() else 0
@@ -148,6 +153,7 @@ class _Task:
         default_fs: str,
         gpu_timeout: float,
         tasks_share_gpus: bool,
+        hadoop_environment: dict[str, str],
     ):
         self._main = main
         self._count = count
@@ -156,6 +162,7 @@ class _Task:
         self._default_fs = default_fs
         self._gpu_timeout = gpu_timeout
         self._tasks_share_gpus = tasks_share_gpus
+        self._hadoop_environment = hadoop_environment
 
     def __getstate__(self) -> dict[str, Any]:
         # Not before: Spark takes the broadcast variables that are pickled together with the task.
@@ -174,8 +181,10 @@ class _Task:
                 index, self._count, tuple(gpus.indices), self._default_fs, os.getcwd(), tuple(hosts)
             )
             if gpus.indices:
+                hadoop_settings.adopt(self._hadoop_environment)  # Its process inherits them.
                 outcome = process.run(self._program, instance, gpus.descriptors)
             else:
+                hadoop.adopt(self._hadoop_environment)
                 with _no_gpus():
                     outcome = outcome_of(self._program, instance)
         if outcome.failure:

@@ -11,6 +11,7 @@ import traceback
 
 from tfos.base import child
 from tfos.base.programs import program_process, program_result
+from tfos.files import hadoop_settings
 from tfos.parallel import outcome, process
 from tfos.spark import task_state
 
@@ -28,6 +29,7 @@ def main() -> int:
     for descriptor in order.held:
         os.set_inheritable(descriptor, False)
     task_state.adopt(order.task)
+    hadoop_settings.hide_secrets()
     found = outcome.outcome_of(order.program, order.instance)
     with open(result, "wb") as file:
         pickle.dump(found, file)

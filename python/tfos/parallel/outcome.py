@@ -9,6 +9,7 @@ from typing import Any
 import cloudpickle
 
 from tfos.base.programs import program_pickle, program_process
+from tfos.parallel import hadoop
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Outcome:
 def outcome_of(program: bytes, instance: Any) -> Outcome:
     """Runs the pickled ``main(instance)``. A failure is the traceback from ``main`` on."""
     try:
+        hadoop.offer_to_tensorflow()
         main = cloudpickle.loads(program)
         return Outcome(pickled=program_pickle.dumps(main(instance)))
     except (Exception, SystemExit) as error:
