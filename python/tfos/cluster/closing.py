@@ -14,6 +14,7 @@ from tfos.cluster.ending import Ending
 from tfos.cluster.feed.cluster_feed import ClusterFeed
 from tfos.cluster.launcher import Launcher
 from tfos.errors import ClusterStoppedError
+from tfos.spark.connect import ConnectContext
 from tfos.spark.jobs import SparkJobs
 
 #: For launch tasks to end by themselves, and for Spark to notice, when all agents have left.
@@ -121,7 +122,8 @@ class Closing:
         if os.getpid() != self._process:
             return  # A child that it has forked, which has its exit handlers and its pipes.
         self._ending.stop("the driver program has ended")
-        self._close(cancel=False)  # Spark's own end takes the jobs along
+        # Spark's own end takes the jobs along, but a server of Spark Connect goes on.
+        self._close(cancel=isinstance(self._jobs.spark_context, ConnectContext))
 
     def _close(self, cancel: bool = True) -> None:
         """Ends the coordinator once the nodes have, or have had the time to: they were told to.

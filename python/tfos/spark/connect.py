@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tfos.errors import BadInputError
-from tfos.spark import versions
+from tfos.spark import failures, versions
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +23,8 @@ _MODULES = "pyspark.sql.connect"
 _RESULT = "number long, result binary"
 #: As Spark has it for executors of one core, of which there are at least so many.
 _PARALLELISM = 2
+#: What is said of a session that was stopped.
+STOPPED = "this Spark session was stopped: make another one, and pass that"
 _NO_FILE = "/tfos-asks-for-the-default-file-system"
 
 
@@ -58,6 +60,8 @@ class ConnectContext:
     """
 
     def __init__(self, spark: Any):
+        if getattr(spark, "is_stopped", False):
+            raise BadInputError(STOPPED)
         self.session = spark
         self.version: str = spark.version
         if not versions.has_python_data_sources(self.version):
@@ -112,10 +116,16 @@ class ConnectContext:
     def run_on_executor(self, function: Callable[[], Any], profile: Any = None) -> Any:
         """What ``function()`` returns, or raises, in a task of its own. It must be known to the
         executors' Python, or be pickled by value. ``profile``: the ResourceProfile of the task;
-        None: Spark's default."""
+        None: Spark's default. Raises :class:`tfos.errors.TfosError` where they lack tfos."""
         import cloudpickle
 
-        [(_, said)] = ConnectTasks(self.session, _Call(function), [0], profile).collect()
+        try:
+            [(_, said)] = ConnectTasks(self.session, _Call(function), [0], profile).collect()
+        except Exception as failure:  # Spark's and gRPC's, of many kinds
+            found = failures.explained(failure)
+            if found is failure:
+                raise
+            raise found from failure
         result, error = cloudpickle.loads(said)
         if error is not None:
             raise error
@@ -139,21 +149,30 @@ class ConnectContext:
 
         return call
 
-    def register_profile(self, profile: Any) -> None:
-        """Makes a ``pyspark.resource.ResourceProfile`` known to the server, so that tasks may have
-        it. Raises :class:`BadInputError` for one that Spark can't do, with its reason."""
+    def registered_profile(self, profile: Any) -> Any:
+        """A ``pyspark.resource.ResourceProfile`` like this one that the server knows, so that tasks
+        may have it. Raises :class:`BadInputError` for one that Spark can't do, with its reason."""
         from pyspark.errors import PySparkException
+        from pyspark.resource import ResourceProfile
         from pyspark.sql.connect.session import SparkSession
 
-        # pyspark asks the session that is active in the thread, of which it makes one the active
-        # one only where there is none.
-        SparkSession._set_default_and_active_session(self.session)
+        # A profile has one number for ever, and may have that of another server.
+        registered = ResourceProfile(
+            _exec_req=profile.executorResources, _task_req=profile.taskResources
+        )
+        # pyspark asks the session that is active in the thread.
+        active = SparkSession._active_session
+        before = getattr(active, "session", None)
+        active.session = self.session
         try:
-            _ = profile.id  # It has one from now on, in every thread.
+            _ = registered.id  # It has one from now on, in every thread.
         except PySparkException as error:
             raise BadInputError(
                 f"Spark refuses the resources of nodes: {str(error).strip()}"
             ) from error
+        finally:
+            active.session = before
+        return registered
 
     def job_group(self, group: str) -> ConnectJobGroup:
         """For a job that is to be watched and cancelled."""
@@ -209,7 +228,10 @@ class ConnectJobGroup:
             self._cancelling = threading.Thread(
                 target=self._interrupt, name="tfos-connect-cancel", daemon=True
             )
-            self._cancelling.start()
+            try:
+                self._cancelling.start()
+            except RuntimeError:  # The interpreter ends, and starts no threads any more.
+                self._interrupt()
 
     def task_counts(self) -> tuple[int, int]:
         """(tasks running now, tasks in all) as Spark has last said."""

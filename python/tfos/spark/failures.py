@@ -78,7 +78,14 @@ def explained(error: Exception) -> Exception:
         return error
     thrown = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     found = None if thrown is None else of_java(thrown)
-    return found or of_text(str(error)) or error
+    found = found or of_text(str(error))
+    if found is None and "No module named 'tfos'" in str(error):
+        return errors.TfosError(
+            "the Python of Spark's executors can't import tfos: install the wheel for it, or "
+            "choose the right one with PYSPARK_PYTHON or spark.pyspark.python (it is python3 of "
+            "the PATH unless they say otherwise)"
+        )
+    return found or error
 
 
 def of_java(thrown: Any) -> errors.TfosError | None:

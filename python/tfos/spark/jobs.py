@@ -247,15 +247,7 @@ def first_cause(error: Exception) -> str:
     found = failures.explained(error)
     if isinstance(found, TfosError):
         return str(found)
-    text = str(error)
-    if "No module named 'tfos'" in text:
-        return (
-            "the Python of Spark's executors can't import tfos: install the wheel for it, "
-            "or choose "
-            "the right one with PYSPARK_PYTHON or spark.pyspark.python (it is python3 of the PATH "
-            "unless they say otherwise)"
-        )
-    return text.partition("\n")[0]
+    return str(error).partition("\n")[0]
 
 
 def pickled_batches(rdd: RDD) -> RDD | None:

@@ -23,8 +23,8 @@ _WORKER_MEMORY = "pyspark.memory"
 def profile_of_nodes(
     spark_context: Any, resources: Any, gpu_count: int, gpu_count_if_any: int = 0
 ) -> Any:
-    """The ``pyspark.resource.ResourceProfile`` of the launch tasks; None for Spark's default. The
-    server of Spark Connect knows it afterwards.
+    """The ``pyspark.resource.ResourceProfile`` of the launch tasks; None for Spark's default. With
+    Spark Connect, the session's server knows it.
 
     resources: one that the program made. Without it, there is one where nodes get ``gpu_count``
     whole GPUs, and Spark manages GPUs and gives its tasks another number of them. The same with
@@ -40,7 +40,7 @@ def profile_of_nodes(
     else:
         profile = _of_gpus(spark_context, gpu_count, gpu_count_if_any)
     if profile is not None and isinstance(spark_context, ConnectContext):
-        spark_context.register_profile(profile)
+        return spark_context.registered_profile(profile)
     return profile
 
 

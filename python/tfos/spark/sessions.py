@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfos.errors import BadInputError
-from tfos.spark.connect import ConnectContext, is_connect
+from tfos.spark.connect import STOPPED, ConnectContext, is_connect
 
 
 def context_of(spark: Any) -> Any:
@@ -28,4 +28,6 @@ def spark_context_of(spark: Any) -> Any:
         raise BadInputError(
             f"expected a SparkSession or a SparkContext, not a {type(spark).__name__}"
         )
+    if context._jsc is None:
+        raise BadInputError(STOPPED)
     return context

@@ -11,8 +11,9 @@ import pytest
 import tfos
 from support.spark.fake import FakeSparkContext, fake_session
 from tfos import parallel, util
-from tfos.errors import BadInputError
+from tfos.errors import BadInputError, TfosError
 from tfos.records.spark import sessions
+from tfos.spark.connect import ConnectContext
 
 
 class ConnectSession:
@@ -62,6 +63,82 @@ def test_parallel_takes_sessions_and_contexts(given):
     spark = fake_session(context) if given is fake_session else context
     with pytest.raises(BadInputError, match=r"3 instances were asked for .* at most 2 instances"):
         parallel.run(spark, print, instances=3)
+
+
+def stopped_context():
+    context = FakeSparkContext()
+    context._jsc = None
+    return context
+
+
+class StoppedConnectSession(ConnectSession):
+    __module__ = ConnectSession.__module__
+    is_stopped = True
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_a_session_that_was_stopped_is_refused(name):
+    with pytest.raises(BadInputError, match="this Spark session was stopped: make another one"):
+        ENTRIES[name](fake_session(stopped_context()))
+
+
+def test_a_session_of_connect_that_was_stopped_is_refused():
+    with pytest.raises(BadInputError, match="this Spark session was stopped: make another one"):
+        ENTRIES["run"](StoppedConnectSession())
+
+
+class Server:
+    """One of Spark Connect, with its client and a session there. Jobs fail with ``error``."""
+
+    is_closed = is_stopped = False
+    version = "4.1.4"
+
+    def __init__(self, number=0, error=""):
+        self.client = self
+        self.registered = []
+        self._number = number
+        self._error = error
+
+    def _create_profile(self, profile):
+        self.registered.append(profile)
+        return self._number
+
+    def range(self, *_numbers):
+        return self
+
+    def mapInArrow(self, *_function, **_options):
+        return self
+
+    def collect(self):
+        raise RuntimeError(self._error)
+
+
+def test_each_server_learns_the_profile_of_its_nodes(monkeypatch):
+    from pyspark.resource import ResourceProfileBuilder, TaskResourceRequests
+    from pyspark.sql.connect.session import SparkSession
+
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    active, other = Server(3), Server(5)
+    monkeypatch.setattr(SparkSession._active_session, "session", active, raising=False)
+    profile = ResourceProfileBuilder().require(TaskResourceRequests().cpus(2)).build
+    for server, number in ((other, 5), (active, 3)):
+        registered = ConnectContext(server).registered_profile(profile)
+        assert registered.id == number
+        assert registered.taskResources["cpus"].amount == 2
+        (seen,) = server.registered
+        assert seen.task_resources["cpus"].amount == 2
+    assert SparkSession.getActiveSession() is active
+
+
+def test_executors_without_tfos_are_named_by_what_to_do():
+    def run(error):
+        ConnectContext(Server(error=error)).run_on_executor(print)
+
+    with pytest.raises(TfosError, match="can't import tfos: install the wheel") as raised:
+        run("Job aborted:\nModuleNotFoundError: No module named 'tfos'\n\tat org.apache.spark")
+    assert isinstance(raised.value.__cause__, RuntimeError)
+    with pytest.raises(RuntimeError, match="another one"):
+        run("another one")
 
 
 def test_registering_without_the_jar_is_refused_where_formats_cannot_be_python():

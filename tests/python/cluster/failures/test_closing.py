@@ -10,6 +10,7 @@ import pytest
 
 from tfos.cluster.closing import Closing
 from tfos.errors import ClusterStoppedError, NodeFailedError
+from tfos.spark.connect import ConnectContext
 
 STEPS = (
     ("feed", "cut_short"),
@@ -33,6 +34,7 @@ class Parts:
             owner = self.__dict__.setdefault(part, SimpleNamespace())
             setattr(owner, step, self.note(f"{part}.{step}"))
         self.coordinator.finished = finished
+        self.jobs.spark_context = None
         self.coordinator.failure_behind = lambda error: self.behind
         self.closing = Closing(
             self.coordinator,
@@ -175,6 +177,14 @@ def test_a_program_that_ends_without_a_shutdown_leaves_the_jobs_to_spark(monkeyp
         ("ending.stop", "the driver program has ended"),
         *(step for step in CLOSED if step[0] not in kept),
     ]
+
+
+def test_a_client_that_ends_without_a_shutdown_cancels_its_jobs():
+    """Its server goes on."""
+    parts = Parts()
+    parts.jobs.spark_context = object.__new__(ConnectContext)
+    parts.closing._at_exit()
+    assert parts.done == [("ending.stop", "the driver program has ended"), *CLOSED]
 
 
 def test_a_forked_child_that_ends_leaves_the_cluster_alone(tmp_path):
