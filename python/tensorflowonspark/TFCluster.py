@@ -157,9 +157,11 @@ class TFCluster:
     def num_executors(self):
         return len(self.cluster.status())
 
-    @property
+    @functools.cached_property
     def nodeRDD(self):
-        return self.cluster.launch_rdd
+        """The numbers of the nodes on executors, each in a partition of its own."""
+        numbers = [node.node_id for node in self.cluster.status() if node.executor_id != "driver"]
+        return self.sc.parallelize(numbers, len(numbers))
 
     @property
     def cluster_id(self):

@@ -107,12 +107,10 @@ def export_saved_model(sess, export_dir, tag_set, signatures):
 
 def release_port(ctx):
     """Frees the node's port for the program to bind; ``ctx.tmp_socket`` becomes None."""
-    if ctx.tmp_socket is None:
-        return
-    if ctx.node is None:
-        ctx.tmp_socket.close()
-    else:
+    if ctx.node is not None:
         internals.release_port(ctx.node)
+    elif ctx.tmp_socket is not None:
+        ctx.tmp_socket.close()
     ctx.tmp_socket = None
 
 

@@ -408,12 +408,6 @@ class Cluster:
         return self._addresses.tensorboard
 
     @property
-    def launch_rdd(self) -> Any:
-        """For tfos itself: the RDD whose tasks start the nodes, which tensorflowonspark shows as
-        ``nodeRDD``. None with Spark Connect."""
-        return self._launcher.rdd
-
-    @property
     def coordinator_address(self) -> tuple[str, int]:
         """The host and the port at which executors reach the coordinator."""
         return self._addresses.address, self._addresses.port

@@ -63,7 +63,6 @@ class Launcher:
         self._closing = False
         self._held: list[Any] = []
         self.job: SparkJob | None = None
-        self._tasks: Any = None
         self._lock = threading.Lock()
         self._starting: set[int] = set()  # in place of lost ones
         #: By node: when it was started again, by the monotonic clock.
@@ -86,11 +85,11 @@ class Launcher:
                 name=f"tfos-launch-{node_id}",
             ).start()
         task = partial(launch.launch_task, plan)
-        self._tasks = self._make_tasks(plan, task, range(on_driver, nodes), profile)
+        tasks = self._make_tasks(plan, task, range(on_driver, nodes), profile)
         self._others_come = bool(plan.node["late"] or plan.returning_nodes) and not plan.stay
         started = "the node" if nodes - on_driver == 1 else f"{nodes - on_driver} nodes"
         doing = f"start {started} of {self._jobs.spark_context.appName}"
-        self.job = self._jobs.start("nodes", doing, self._tasks.collect, self._ended)
+        self.job = self._jobs.start("nodes", doing, tasks.collect, self._ended)
         if self._others_come or plan.node["late"]:
             threading.Thread(
                 target=self._replace_lost,
@@ -266,11 +265,6 @@ class Launcher:
     def _is_over(self) -> bool:
         ends = self._coordinator.finished or self._coordinator.failure is not None
         return self._closing or ends
-
-    @property
-    def rdd(self) -> Any:
-        """That of the launch tasks, which Spark Connect has not: then it is None."""
-        return None if isinstance(self._tasks, ConnectTasks) else self._tasks
 
     def wait_until_formed(self, timeout: float) -> None:
         """Returns when all nodes are there; :class:`NodeFailedError` says which are not."""

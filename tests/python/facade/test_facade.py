@@ -67,7 +67,6 @@ FACTS = {
     "cluster_id": "0123456789abcdef",
     "default_fs": "hdfs://nn",
     "working_dir": "/wd",
-    "launch_rdd": "the launch RDD",
     "coordinator_address": ("10.0.0.9", 4242),
 }
 
@@ -227,7 +226,6 @@ def test_a_real_cluster_has_what_the_fake_one_says():
 
 def test_attributes_that_programs_read(cluster):
     assert cluster.sc == "the context"
-    assert cluster.nodeRDD == "the launch RDD"
     assert (cluster.defaultFS, cluster.working_dir) == ("hdfs://nn", "/wd")
     assert cluster.cluster_id == "0123456789abcdef"
     assert cluster.num_executors == 3
@@ -304,9 +302,15 @@ def test_the_programs_socket_is_the_nodes_unless_it_was_released(started, releas
     assert sockets == [None if released else held]
 
 
-def test_tmp_socket_is_there_until_released():
-    held = socket.socket()
-    held.bind(("127.0.0.1", 0))
+@pytest.fixture
+def held_port():
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held
+
+
+def test_tmp_socket_is_there_until_released(held_port):
+    held = held_port
     node = make_node(port_socket=held)
     ctx = TFSparkNode.TFNodeContext.of(node)
     assert ctx.tmp_socket is held
@@ -318,6 +322,15 @@ def test_tmp_socket_is_there_until_released():
     with socket.socket() as other:
         other.bind(address)
     ctx.release_port()
+
+
+def test_a_shared_port_is_released_too(held_port):
+    node = make_node(port_socket=held_port)
+    internals.share_port(node)
+    address = held_port.getsockname()
+    TFSparkNode.TFNodeContext.of(node).release_port()
+    with socket.socket() as other:
+        other.bind(address)
 
 
 def test_tmp_socket_is_none_once_the_node_released_it():

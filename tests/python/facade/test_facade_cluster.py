@@ -47,6 +47,7 @@ def test_roles_are_filled_in_order_and_know_the_cluster(run, args, notes, spark)
         lambda: len(notes()) == 3, "the notes of three nodes"
     )  # shutdown may stop the ps before it has written
     cluster.shutdown()
+    assert cluster.nodeRDD.collect() == [1, 2], "those on executors"
     seen = notes()
     assert set(seen) == {"ps-0", "chief-0", "worker-0"}
     spec = {node["job_name"]: [f"{node['host']}:{node['port']}"] for node in info}
@@ -65,7 +66,7 @@ def test_roles_are_filled_in_order_and_know_the_cluster(run, args, notes, spark)
 def test_cluster_info_has_the_fields_that_programs_read(run, args):
     cluster = run(sum_rows, args, 2, input_mode=InputMode.SPARK)
     assert cluster.num_executors == 2
-    assert cluster.nodeRDD.getNumPartitions() == 2
+    assert cluster.nodeRDD.glom().collect() == [[0], [1]]
     for node in cluster.cluster_info:
         assert set(node) == {
             "executor_id",

@@ -35,7 +35,7 @@ def test_a_second_interrupt_leaves_neither_jobs_nor_the_coordinator(
         interrupt()
     assert not coordinator.is_running()
     assert cluster._launcher.job.wait(BOUND_SECONDS), "Spark has cancelled it"
-    assert not cluster.launch_rdd.is_cached, "its executors are free"
+    assert not any(rdd.is_cached for rdd in cluster._launcher._held), "its executors are free"
     assert cluster._closing.ended.is_set()
     cluster.shutdown()  # There is nothing left to do.
 
