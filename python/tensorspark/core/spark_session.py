@@ -52,7 +52,8 @@ class SparkSession:
         """
         The first version of the package had no ``target``, ``graph`` and ``config``: without
         keywords, ``server_host`` was the fifth argument, and ``server_port`` to ``batch_size`` came
-        next. A call like that is told from others by the port, and means what it meant.
+        next. A call like that is told from others by the port, or by a host, which no ``target``
+        is, and means what it meant.
 
         Args:
             spark_context: the SparkContext; also as ``sc``, as in the first version.
@@ -67,11 +68,16 @@ class SparkSession:
             batch_size: rows of a batch.
         """
         #: The first version shuffled and kept its server unless it was told otherwise.
-        self._is_first_version = sc is not None or sess is not None or isinstance(server_host, int)
+        names_host = target not in ("", "local") and "://" not in target
+        self._is_first_version = (
+            sc is not None or sess is not None or names_host or isinstance(server_host, int)
+        )
         if isinstance(server_host, int):
             sync_interval = sync_interval if server_port is None else server_port
             batch_size = batch_size if graph is None else graph
             server_host, server_port = target, server_host
+        elif names_host:
+            server_host = target
         sc = spark_context if spark_context is not None else sc
         session = session if session is not None else sess
         if sc is None or session is None:
@@ -128,7 +134,9 @@ class SparkSession:
         if isinstance(weight_combiner, bool):
             # By position without a feed_dict: ..., combiner, shuffle_within_partition,
             # server_reusable.
-            shuffle_within_partition, server_reusable = weight_combiner, shuffle_within_partition
+            if shuffle_within_partition is not None:
+                server_reusable = shuffle_within_partition
+            shuffle_within_partition = weight_combiner
             feed_dict, weight_combiner = None, feed_dict
         elif isinstance(feed_dict, WeightCombiner):
             feed_dict, weight_combiner = None, feed_dict

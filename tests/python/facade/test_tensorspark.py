@@ -165,6 +165,28 @@ def test_the_order_of_the_first_version_means_what_it_meant(spark, leftovers):
     assert (keywords._is_first_version, later._is_first_version) == (True, False)
 
 
+@pytest.mark.parametrize(
+    ("target", "host", "is_first"),
+    [("driver-host", "driver-host", True), ("grpc://h:1", None, False), ("local", None, False)],
+)
+def test_a_host_in_the_first_versions_place_is_the_servers(spark, target, host, is_first):
+    session, *_ = adding_graph()
+    made = sps.SparkSession(spark.sparkContext, session, "me", "adding", target, server_port=0)
+    assert made._training._options.host == host
+    assert made._is_first_version == is_first
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_keyword_holds_beside_the_first_versions_order(spark, keeps, leftovers):
+    session, step, feeds, parameters = adding_graph()
+    rows = spark.sparkContext.parallelize([(1.0, 1.0)] * 2, 1)
+    made = {"spark_context" if keeps else "sc": spark.sparkContext}
+    with sps.SparkSession(session=session, server_port=0, **made) as spark_session:
+        combiner = comb.MeanWeightCombiner(4)
+        spark_session.run(step, rows, feeds, parameters, combiner, True, server_reusable=keeps)
+        assert (spark_session._training.server is not None) == keeps
+
+
 def test_variables_made_from_one_tensor_get_values_of_their_own():
     from tfos.parameter_server.session.graph import load
 
