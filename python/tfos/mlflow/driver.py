@@ -7,6 +7,7 @@ import os
 import pathlib
 import threading
 import time
+import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,7 @@ _OPEN = (
     "MLFLOW_TRACKING_INSECURE_TLS",
 )
 _SQLITE = "sqlite:///"
+_FILE = "file:"
 
 
 class TrackedRun:
@@ -116,6 +118,8 @@ def _for_other_processes(uri: str) -> str:
     """Without what depends on the driver's directory."""
     if uri.startswith(_SQLITE):
         return _SQLITE + os.path.abspath(uri.removeprefix(_SQLITE))
+    if uri.startswith(_FILE) and not uri.startswith(f"{_FILE}/"):
+        uri = urllib.parse.unquote(uri.removeprefix(_FILE))
     if ":" not in uri and uri != "databricks":
         return pathlib.Path(uri).absolute().as_uri()
     return uri
