@@ -29,6 +29,7 @@ from tfos.files.access import access_for
 from tfos.inference import saved_model
 from tfos.inference.frames import quoted
 from tfos.ml.model import Model, StageWriter
+from tfos.ml.overwriting import guard_saving
 from tfos.ml.params import _TrainingParams
 from tfos.ml.session_files import beside_files, exists, resolved
 from tfos.mlflow.fits import active_run_id, run_below
@@ -90,6 +91,7 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
         opLibraries: list[str] | None = None,
     ):
         super().__init__()
+        guard_saving()
         program = train if build is None else _KerasProgram(build, callbacks)
         if program is None or (build is not None and train is not None):
             raise BadInputError(

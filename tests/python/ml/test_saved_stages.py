@@ -11,6 +11,7 @@ from pyspark.ml import Pipeline, PipelineModel
 from pyspark.ml.evaluation import RegressionEvaluator
 from pyspark.ml.feature import SQLTransformer
 from pyspark.ml.tuning import CrossValidatorModel
+from pyspark.ml.util import MLWriter
 from pyspark.sql import DataFrame
 
 import tfos.errors
@@ -176,6 +177,19 @@ def test_an_estimator_is_saved_beside_its_models(spark, tmp_path):
     estimator = tfos.ml.Estimator(build=print, modelDir=str(tmp_path))
     estimator.save(str(tmp_path / "estimator"))
     assert tfos.ml.Estimator.load(str(tmp_path / "estimator")).getModelDir() == str(tmp_path)
+
+
+def test_an_estimator_is_not_saved_over_its_models(spark, tmp_path, monkeypatch):
+    """Also where the process has made none of these models."""
+    unguarded = getattr(MLWriter.save, "__wrapped__", MLWriter.save)
+    monkeypatch.setattr(MLWriter, "save", unguarded)
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models/earlier").touch()
+    estimator = tfos.ml.Estimator(build=print, modelDir=str(tmp_path / "models"))
+    for stage in (estimator, Pipeline(stages=[estimator])):
+        with pytest.raises(tfos.errors.BadInputError, match="which this save would delete"):
+            stage.write().overwrite().save(str(tmp_path / "models"))
+    assert (tmp_path / "models/earlier").exists()
 
 
 def test_a_directory_without_a_model_is_not_saved(spark, tmp_path):
