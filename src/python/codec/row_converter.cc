@@ -1,7 +1,5 @@
 #include "datasets/row_converter.h"
 
-#include <nanobind/stl/string.h>
-
 #include <exception>
 #include <new>
 #include <string>
@@ -14,12 +12,14 @@ namespace tfos::python {
 namespace {
 
 // How many characters of a row an error message shows.
-constexpr std::size_t kShownCharacters = 200;
+constexpr Py_ssize_t kShownCharacters = 200;
 
 std::string Show(const nb::list& rows) {
-  std::string text = nb::cast<std::string>(nb::repr(rows[0]));
-  if (text.size() > kShownCharacters) text = text.substr(0, kShownCharacters) + "...";
-  return text;
+  const nb::str all = nb::repr(rows[0]);
+  // Of the str: within its UTF-8, a cut could fall into a character.
+  const std::string shown =
+      MessageText(Checked(PyUnicode_Substring(all.ptr(), 0, kShownCharacters)));
+  return PyUnicode_GetLength(all.ptr()) > kShownCharacters ? shown + "..." : shown;
 }
 
 Result<AlignedBuffer> Convert(std::span<const std::byte> chunk) {

@@ -21,13 +21,11 @@ struct Part {
   Objects values;
 };
 
-std::string Text(nb::handle object) { return nb::str(object).c_str(); }
-
 std::string TypeName(nb::handle value) {
   if (value.is_none()) return "None";
   const nb::handle type = value.type();
-  const std::string module = Text(nb::getattr(type, "__module__", nb::str("builtins")));
-  const std::string name = Text(type.attr("__qualname__"));
+  const std::string module = MessageText(nb::getattr(type, "__module__", nb::str("builtins")));
+  const std::string name = MessageText(type.attr("__qualname__"));
   return module == "builtins" ? name : fmt::format("{}.{}", module, name);
 }
 
@@ -64,7 +62,7 @@ std::optional<std::vector<Part>> FieldsOf(const Part& part, const char* attribut
   std::vector<Part> fields;
   for (const nb::handle name : names) {
     fields.push_back(
-        {.name = fmt::format("field '{}' of {}", Text(name), part.name), .values = {}});
+        {.name = fmt::format("field '{}' of {}", MessageText(name), part.name), .values = {}});
   }
   for (const nb::object& value : part.values) {
     if (!names_of(value).equal(names)) return std::nullopt;
@@ -92,7 +90,7 @@ std::string OfItself(const Part& part) {
   if (type == "str") return fmt::format("{} is a str that has no UTF-8", part.name);
   if (type == "numpy.ndarray") {
     return fmt::format("{} is a numpy.ndarray of a dtype ({}) or of shapes that no column has",
-                       part.name, Text(first.attr("dtype")));
+                       part.name, MessageText(first.attr("dtype")));
   }
   if (type == "dict") return fmt::format("{} is a dict with other keys than str", part.name);
   return fmt::format("{} is of the type {}", part.name, type);

@@ -37,8 +37,7 @@ const char* ExceptionName(ErrorKind kind, Domain domain) {
 [[noreturn]] void Throw(const Status& status, const char* name) {
   if (PyErr_Occurred() == nullptr) {
     const nb::object type = nb::module_::import_("tfos.errors").attr(name);
-    const std::string text = status.ToString();
-    PyErr_SetObject(type.ptr(), nb::str(text.data(), text.size()).ptr());
+    PyErr_SetObject(type.ptr(), MessageStr(status.ToString()).ptr());
   }
   throw nb::python_error();
 }
@@ -53,8 +52,7 @@ void ThrowFileStatus(const Status& status) {
   const int error = status.code().value();
   if (error != 0 && PyErr_Occurred() == nullptr) {
     // With its number Python chooses the class, such as FileNotFoundError.
-    const std::string text = status.ToString();
-    const nb::object arguments = nb::make_tuple(error, nb::str(text.data(), text.size()));
+    const nb::object arguments = nb::make_tuple(error, MessageStr(status.ToString()));
     PyErr_SetObject(PyExc_OSError, arguments.ptr());
   }
   Throw(status, status.kind() == ErrorKind::kBadInput ? "BadInputError" : "TfosError");

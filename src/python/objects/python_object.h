@@ -4,6 +4,8 @@
 #include <nanobind/nanobind.h>
 
 #include <cstddef>
+#include <string>
+#include <string_view>
 
 namespace tfos::python {
 
@@ -77,6 +79,19 @@ inline double FloatValue(PyObject* object) {
 inline nb::object Checked(PyObject* result) {
   if (result == nullptr) throw nb::python_error();
   return nb::steal(result);
+}
+
+/// For messages: bytes that are not UTF-8, as of a text that was cut, become U+FFFD.
+inline nb::object MessageStr(std::string_view text) {
+  return Checked(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
+/// For messages: str(object). Unpaired surrogates, which have no UTF-8, become \ud800 and the like.
+inline std::string MessageText(nb::handle object) {
+  const nb::object bytes =
+      Checked(PyUnicode_AsEncodedString(nb::str(object).ptr(), "utf-8", "backslashreplace"));
+  return {PyBytes_AsString(bytes.ptr()), nb::len(bytes)};
 }
 
 }  // namespace tfos::python

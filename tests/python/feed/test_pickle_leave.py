@@ -44,6 +44,7 @@ REFUSED = {
     "deep": ([([1, {"k": Odd()}],)], "field 'k' of item 1 of field 0 of a row .*Odd"),
     "row": ([Row(a=1, b=1j)], "field 'b' of a row is of the type complex"),
     "no UTF-8": (["\ud800"], "no UTF-8"),
+    "name without UTF-8": ([{"\ud800": {2}}], r"field '\\ud800' of a row is of the type set"),
 }
 
 COLUMNS = [

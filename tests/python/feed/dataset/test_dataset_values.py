@@ -292,6 +292,12 @@ def test_rows_without_common_columns_are_shown(node: Any) -> None:
         node.dataset(4)
 
 
+def test_a_row_is_cut_between_characters(node: Any) -> None:
+    node.feed([(1, "\u00e9" * 300), (2, None)])
+    with pytest.raises(BadInputError, match=r"One of them is \(1, '\u00e9{195}\.{4} Make"):
+        node.dataset(4)
+
+
 def test_nested_rows_are_refused(node: Any) -> None:
     node.feed([{"a": 1, "b": {"c": 2}}])
     with pytest.raises(BadInputError, match="column 'b' of the rows is a dict"):
