@@ -91,6 +91,20 @@ TEST_F(FeedServerTest, AChunkBeforeOpenIsRefused) {
   ExpectServing();
 }
 
+TEST_F(FeedServerTest, ARefusedPickleKeepsNoMemory) {
+  StartServer(std::chrono::milliseconds(kLong), /*pickles=*/false);
+  for (const Way way : kWays) {
+    RawFeeder feeder = OpenFeeder(way);
+    // Too short to say that it has columns.
+    EXPECT_TRUE(feeder.Say(way == Way::kMemory ? Chunk(0, 3) : EncodeDataHead({}, 3) + "abc"));
+    std::string heard = feeder.Hear();
+    if (heard == "CREDIT") heard = feeder.Hear();
+    EXPECT_THAT(heard, HasSubstr("ERROR spark.tfos.feed.pickle=false"));
+    EXPECT_EQ(feeder.Hear(), "hung up");
+    EXPECT_EQ(server_->counters().region_bytes_in_use, 0u);
+  }
+}
+
 TEST_F(FeedServerTest, AFeederMayLeaveInTheMiddleOfAnything) {
   const std::string data = EncodeDataHead({.items = 1}, 50'000) + std::string(50'000, 'd');
   const std::string stream = Encode(SessionOptions{}) + data + EncodeEnd(1);

@@ -100,10 +100,11 @@ class FeedServerTest : public ::testing::Test {
  protected:
   void SetUp() override { StartServer(std::chrono::milliseconds(kLong)); }
 
-  void StartServer(std::chrono::milliseconds patience) {
+  void StartServer(std::chrono::milliseconds patience, bool pickles = true) {
     Result<std::unique_ptr<FeedServer>> server =
         FeedServer::Start({.node_id = 3,
                            .key = key_,
+                           .pickles = pickles,
                            .cluster_id = "c1",
                            .bind_address = "127.0.0.1",
                            .handshake_patience = patience,

@@ -141,7 +141,10 @@ Status FeederMessages::OnChunk(FeederLink& link, const ChunkMessage& message) {
   FeedSession& session = *link.session;
   const std::span<const std::byte> bytes =
       session.region->memory().subspan(message.offset, message.bytes);
-  TFOS_RETURN_IF_ERROR(chunk::CheckLeave(bytes, pickles_));
+  if (const Status leave = chunk::CheckLeave(bytes, pickles_); !leave.ok()) {
+    table_.ReleaseBlock(session, number);  // Else the session would keep its region for ever.
+    return leave;
+  }
   table_.Accept(session, {.session = session.id,
                           .number = number,
                           .bytes = bytes,
