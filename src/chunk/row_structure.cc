@@ -105,10 +105,12 @@ class Parser {
       node.fields = static_cast<RowFields>(fields);
     }
     TFOS_ASSIGN_OR_RETURN(const auto count, Take<std::uint32_t>());
-    // Every child has at least its code, which bounds what a wrong count can make us allocate.
-    if (count > left_.left()) return Bad("more children than bytes");
+    // Every child has at least its code, which bounds what wrong counts can make us allocate.
+    announced_ += count;
+    if (announced_ > left_.left()) return Bad("more children than bytes");
     node.children.reserve(count);
     for (std::uint32_t i = 0; i < count; ++i) {
+      --announced_;
       if (HasKeys(node.kind)) {
         TFOS_ASSIGN_OR_RETURN(const auto length, Take<std::uint32_t>());
         if (length > left_.left()) return Bad("a key is cut off");
@@ -129,6 +131,7 @@ class Parser {
   const std::vector<ColumnView>& columns_;
   ByteReader left_;
   std::size_t next_column_ = 0;
+  std::uint64_t announced_ = 0;  ///< Children that are to come, of all levels.
 };
 
 }  // namespace

@@ -139,6 +139,8 @@ TEST(RowStructureTest, RefusesWhatDoesNotAddUp) {
   EXPECT_FALSE(Parse("", {}).ok()) << "empty";
   EXPECT_FALSE(Parse("\x0F", {}).ok()) << "unknown code";
   EXPECT_FALSE(Parse(std::string("\x08\xFF\xFF\xFF\xFF\0", 6), {}).ok()) << "too many children";
+  const auto nested = Parse(std::string("\x08\3\0\0\0\x08\3\0\0\0\0\0\0", 13), {});
+  EXPECT_THAT(nested.status().message(), HasSubstr("more children than bytes")) << "in all";
   EXPECT_FALSE(Parse(std::string("\x0A\1\0\0\0\xFF\0\0\0", 9), {}).ok()) << "long key";
   EXPECT_FALSE(Parse(std::string("\x0B\2\0\0\0\0", 6), {}).ok()) << "unknown sort of Row";
 }
