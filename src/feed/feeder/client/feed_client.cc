@@ -160,6 +160,21 @@ Status FeedClient::Impl::Commit(std::size_t bytes, const ItemRange& items,
   const std::span<const std::byte> chunk =
       shares_memory() ? region_->memory().subspan(offset_, bytes) : local_.bytes().first(bytes);
   const std::uint32_t checksum = checksums_ ? Crc32c(chunk) : 0;
+  const Status sent = shares_memory() ? Send(Encode(ChunkMessage{.offset = offset_,
+                                                                 .bytes = bytes,
+                                                                 .first = items.begin,
+                                                                 .items = items.items(),
+                                                                 .rows_read = rows_read,
+                                                                 .checksum = checksum}),
+                                             {})
+                                      : Send(EncodeDataHead({.offset = offset_,
+                                                             .first = items.begin,
+                                                             .items = items.items(),
+                                                             .rows_read = rows_read,
+                                                             .checksum = checksum},
+                                                            static_cast<std::uint32_t>(bytes)),
+                                             chunk);
+  // Whether or not it went out. Not before: a credit that comes too early must not free it.
   if (until_read_) {
     sent_.push_back({.number = *number,
                      .bytes = chunk,
@@ -168,22 +183,7 @@ Status FeedClient::Impl::Commit(std::size_t bytes, const ItemRange& items,
                      .rows_read = rows_read});
     local_ = AlignedBuffer();
   }
-  if (shares_memory()) {
-    return Send(Encode(ChunkMessage{.offset = offset_,
-                                    .bytes = bytes,
-                                    .first = items.begin,
-                                    .items = items.items(),
-                                    .rows_read = rows_read,
-                                    .checksum = checksum}),
-                {});
-  }
-  return Send(EncodeDataHead({.offset = offset_,
-                              .first = items.begin,
-                              .items = items.items(),
-                              .rows_read = rows_read,
-                              .checksum = checksum},
-                             static_cast<std::uint32_t>(bytes)),
-              chunk);
+  return sent;
 }
 
 std::vector<UnreadChunk> FeedClient::Impl::Unread() const {

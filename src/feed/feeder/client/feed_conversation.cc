@@ -116,6 +116,8 @@ Status FeedClient::Impl::OnMessage() {
     }
     case MessageType::kCredit: {
       TFOS_ASSIGN_OR_RETURN(const CreditMessage credit, ParseCredit(body));
+      // Nor for a chunk that is still being sent.
+      if (until_read_ && credit.chunks > sent_.size()) break;
       if (!ring_.ReleaseOldest(credit.chunks)) break;
       accepted_ = credit.accepted;
       if (until_read_) {
