@@ -179,9 +179,12 @@ Status PartitionWriter::SendSamples() {
   if (sample.empty()) return Status::Ok();
   for (FedNode& node : nodes_.all()) {
     if (!node.accepted.none() || !node.wants_rows()) continue;
-    // A node that is gone needs none.
+    // A node that is gone needs none, and one that does not answer fails no partition by that.
     const Status status = SendSample(node, sample);
-    if (!status.ok() && status.kind() != ErrorKind::kReconnect) return status;
+    if (!status.ok() && status.kind() != ErrorKind::kReconnect &&
+        status.kind() != ErrorKind::kRetryLater) {
+      return status;
+    }
   }
   return Status::Ok();
 }
@@ -196,7 +199,10 @@ Status PartitionWriter::SendSample(FedNode& node, std::span<const std::byte> sam
   session.region_bytes = sample.size();
   session.until_read = false;
   session.replay = {};
-  TFOS_RETURN_IF_ERROR(sampled.client->Open(session).status());
+  TFOS_RETURN_IF_ERROR(sampled.client->BeginOpen(session));
+  TFOS_ASSIGN_OR_RETURN(const bool has_room,
+                        nodes_.AwaitRoomForSample(node.endpoint, *sampled.client));
+  if (!has_room) return Status::Ok();
   TFOS_ASSIGN_OR_RETURN(const std::span<std::byte> room, sampled.client->Reserve(sample.size()));
   if (room.empty()) return Status::Ok();  // It wants no more rows.
   std::memcpy(room.data(), sample.data(), sample.size());

@@ -359,6 +359,47 @@ TEST_F(PartitionWriterTest, ANodeWithoutARowIsToldWhatRowsHold) {
   EXPECT_EQ(Take(*servers_[1]), "another");
 }
 
+// Its memory is with a feeder that keeps it.
+TEST_F(PartitionWriterTest, ANodeThatGetsRowsMeanwhileIsSentNoSample) {
+  StartServers(2, 1);
+  Result<std::unique_ptr<FeedClient>> other =
+      FeedClient::Connect(Options(1).endpoints[1], key_, {}, Deadline::After(kLong));
+  ASSERT_TRUE(other.ok() && (*other)->Open(Options(1).session).ok());
+  PartitionWriterOptions options = Options(0);
+  bool finishes = false;
+  bool has_brought = false;
+  const Deadline hang = Deadline::After(kLong / 2);
+  options.check = [&]() -> Status {  // Called while the writer waits.
+    if (finishes && !std::exchange(has_brought, true)) {
+      TFOS_RETURN_IF_ERROR((*other)->Reserve(1).status());
+      TFOS_RETURN_IF_ERROR((*other)->Commit(1, {0, 1}));
+    }
+    return hang.passed() ? Status(ErrorKind::kInterrupted, "it hangs") : Status::Ok();
+  };
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
+  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  ASSERT_TRUE(Put(**writer, "one").ok());
+  finishes = true;
+  const Status finished = (*writer)->Finish().status();
+  EXPECT_TRUE(finished.ok()) << finished.DebugString();
+  EXPECT_EQ(servers_[1]->counters().chunks, 1u);
+}
+
+TEST_F(PartitionWriterTest, APartitionEndsAlsoWithoutASample) {
+  StartServers(2, 1);
+  Result<std::unique_ptr<FeedClient>> other =
+      FeedClient::Connect(Options(1).endpoints[1], key_, {}, Deadline::After(kLong));
+  ASSERT_TRUE(other.ok() && (*other)->Open(Options(1).session).ok());
+  PartitionWriterOptions options = Options(0);
+  options.progress_timeout = 300ms;
+  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
+  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+  ASSERT_TRUE(Put(**writer, "one").ok());
+  const Status finished = (*writer)->Finish().status();
+  EXPECT_TRUE(finished.ok()) << finished.DebugString();
+  EXPECT_EQ(servers_[1]->counters().chunks, 0u);
+}
+
 TEST_F(PartitionWriterTest, WhenSomeHaveStoppedTheRestIsForTheOthers) {
   StartServers(4, 8);
   PartitionWriterOptions options = Options(0);

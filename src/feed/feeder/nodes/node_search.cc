@@ -59,14 +59,14 @@ class Patience {
 class Search {
  public:
   Search(const PartitionWriterOptions& options, std::span<const Endpoint> endpoints,
-         NodeFates& fates, FeedClient::Ask what)
+         NodeFates& fates, FeedClient::Ask what, const Deadline& deadline)
       : options_(options),
         endpoints_(endpoints),
         fates_(fates),
         what_(what),
         ended_(std::make_shared<std::vector<std::atomic<bool>>>(endpoints.size())),
-        patience_(
-            std::make_shared<Patience>(Deadline::After(options.connect_timeout), options.check)),
+        patience_(std::make_shared<Patience>(Deadline::After(options.connect_timeout).Min(deadline),
+                                             options.check)),
         answers_(endpoints.size()) {}
 
   Result<FoundNodes> Run() {
@@ -184,10 +184,10 @@ class Search {
                           endpoints_[i].host, answer.status().ToString());
     }
     if (!late.empty()) {
-      return Status(ErrorKind::kRetryLater,
+      found.late = {ErrorKind::kRetryLater,
                     fmt::format("feed partition {}: not reached within {}: {}",
                                 options_.session.key.partition,
-                                SecondsText(Clock::Steady().Now() - began_), late));
+                                SecondsText(Clock::Steady().Now() - began_), late)};
     }
     return found;
   }
@@ -215,8 +215,8 @@ class Search {
 
 Result<FoundNodes> AskNodes(const PartitionWriterOptions& options,
                             std::span<const Endpoint> endpoints, NodeFates& fates,
-                            FeedClient::Ask what) {
-  return Search(options, endpoints, fates, what).Run();
+                            FeedClient::Ask what, const Deadline& deadline) {
+  return Search(options, endpoints, fates, what, deadline).Run();
 }
 
 Result<FoundNodes> FindNodes(const PartitionWriterOptions& options, NodeFates& fates) {
@@ -234,6 +234,7 @@ Result<FoundNodes> FindNodes(const PartitionWriterOptions& options, NodeFates& f
   const Deadline deadline = fates.Patience();
   for (int round = 0; !left.empty(); ++round) {
     TFOS_ASSIGN_OR_RETURN(FoundNodes now, AskNodes(options, left, fates, FeedClient::Ask::kChunks));
+    TFOS_RETURN_IF_ERROR(now.late);
     std::ranges::move(now.nodes, std::back_inserter(found.nodes));
     if (now.missed.empty()) break;
     TFOS_RETURN_IF_ERROR(fates.Ask());

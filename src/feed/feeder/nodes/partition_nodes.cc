@@ -12,6 +12,7 @@
 #include "base/time/seconds_text.h"
 #include "feed/feeder/nodes/feed_balancer.h"
 #include "feed/feeder/nodes/node_search.h"
+#include "net/socket.h"
 
 namespace tfos::feed {
 namespace {
@@ -241,9 +242,10 @@ Result<bool> PartitionNodes::AwaitBeginners() {
 }
 
 Status PartitionNodes::HearOfBeginners() {
-  const Clock::Duration left = options_.patience_with_beginners - waited_for_beginners_;
+  const Deadline patience =
+      Deadline::After(options_.patience_with_beginners - waited_for_beginners_);
   TFOS_ASSIGN_OR_RETURN(const bool word,
-                        WaitForWord(Deadline::After(std::min(beginners_pause_, left))));
+                        WaitForWord(Deadline::After(beginners_pause_).Min(patience)));
   if (word) return {};
   beginners_pause_ = std::min<Clock::Duration>(2 * beginners_pause_, kMostPause);
   // Its memory may be with feeders that wait in turn for a node whose memory is with this one. Then
@@ -255,7 +257,7 @@ Status PartitionNodes::HearOfBeginners() {
     node.silent = true;  // Unless it answers.
   }
   TFOS_ASSIGN_OR_RETURN(const FoundNodes asked_again,
-                        AskNodes(options_, beginners, fates_, FeedClient::Ask::kBytes));
+                        AskNodes(options_, beginners, fates_, FeedClient::Ask::kBytes, patience));
   for (const FoundNode& answer : asked_again.nodes) {
     for (FedNode& node : nodes_) {
       if (node.endpoint.node_id != answer.endpoint.node_id) continue;
@@ -264,6 +266,25 @@ Status PartitionNodes::HearOfBeginners() {
     }
   }
   return {};
+}
+
+Result<bool> PartitionNodes::AwaitRoomForSample(const Endpoint& node, FeedClient& client) const {
+  Deadline patience = Within(options_.progress_timeout);
+  Clock::Duration pause = kPatienceAtHome;
+  while (true) {
+    TFOS_RETURN_IF_ERROR(client.FreeBytes().status());
+    if (client.opened()) return true;
+    if (client.stopped() || patience.passed()) return false;
+    const Wait round{.deadline = Within(pause).Min(patience), .check = options_.check};
+    TFOS_ASSIGN_OR_RETURN(const short word, net::Poll(client.fd(), POLLIN, round));
+    if (word != 0) patience = Within(options_.progress_timeout);
+    pause = std::min<Clock::Duration>(2 * pause, kMostPause);
+    // Feeders may keep its memory for long. Once they have brought rows, it needs no sample.
+    FedNode asked;
+    asked.endpoint = node;
+    TFOS_ASSIGN_OR_RETURN(const Counted counted, Count(asked));
+    if (!counted.accepted.none()) return false;
+  }
 }
 
 Status PartitionNodes::ReadRoom() {

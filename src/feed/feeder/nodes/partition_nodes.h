@@ -87,6 +87,9 @@ class PartitionNodes {
   /// Training: waits a while for the nodes that begin. False when there is none, or when the
   /// partition has waited long enough.
   Result<bool> AwaitBeginners();
+  /// Training: waits until `client`, which has asked the node for memory to send a sample, has it.
+  /// False: the node has got rows meanwhile or wants none, or nothing was heard of it.
+  Result<bool> AwaitRoomForSample(const Endpoint& node, FeedClient& client) const;
   /// From now on, by the clock of `progress_timeout`.
   Deadline Within(Clock::Duration duration) const {
     return Deadline::After(duration, *options_.progress_clock);
