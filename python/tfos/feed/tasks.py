@@ -116,12 +116,15 @@ class _ArrowFeeder(_Feeder):
                 delivered, ahead = writer.ahead()
                 if delivered and begin + ahead > named.num_rows:
                     # Spark has cut its batches elsewhere. What is compared is in one.
-                    named = _with_more(named.slice(begin), batches, ahead)
-                    begin = 0
-                end = min(begin + (ahead if delivered else min(count, ahead)), named.num_rows)
-                yield named, begin, end
+                    joined, named = _with_more(named.slice(begin), batches, ahead)
+                    chunk_rows, end = joined.num_rows, 0
+                    yield joined, 0, chunk_rows
+                else:
+                    end = min(begin + (ahead if delivered else min(count, ahead)), named.num_rows)
+                    chunk_rows = end - begin
+                    yield named, begin, end
                 count = _native.next_chunk_rows(
-                    count, end - begin, self._written, self.plan.chunk_bytes
+                    count, chunk_rows, self._written, self.plan.chunk_bytes
                 )
 
     def _write(self, writer: Any, chunk: Any) -> None:
@@ -237,18 +240,20 @@ class ArrowInferenceFeeder(_ArrowFeeder, InferenceFeeder):
         return self._results.rest()
 
 
-def _with_more(batch: Any, batches: Iterator[Any], rows: int) -> Any:
-    """A record batch with so many rows at least, if there are as many, of this one and the next."""
+def _with_more(batch: Any, batches: Iterator[Any], rows: int) -> tuple[Any, Any]:
+    """The first ``rows`` rows of this record batch and the next, or all if there are fewer, as one;
+    and what is left of the last. All of its text might be too much for one (2 GiB)."""
     import pyarrow
 
-    parts = [batch]
-    while sum(part.num_rows for part in parts) < rows:
+    parts = [batch.slice(0, rows)]
+    while (missing := rows - sum(part.num_rows for part in parts)) > 0:
         following = next(batches, None)
         if following is None:
             break
-        parts.append(following)
+        batch = following
+        parts.append(batch.slice(0, missing))
     [joined] = pyarrow.Table.from_batches(parts).combine_chunks().to_batches()
-    return joined
+    return joined, batch.slice(parts[-1].num_rows)
 
 
 #: What ``FeedWriter.ahead`` says: whether the next items were delivered, and how many.

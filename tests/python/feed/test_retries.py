@@ -99,9 +99,12 @@ def test_rows_that_come_in_another_order_are_found_out(spark, plan, feed):
 def test_a_chunk_may_lie_in_several_record_batches():
     batches = [pyarrow.RecordBatch.from_pydict({"id": range(n, n + 3)}) for n in (0, 3, 6)]
     rest = iter(batches[1:])
-    joined = _with_more(batches[0].slice(1), rest, 4)
-    assert joined.column(0).to_pylist() == [1, 2, 3, 4, 5]
-    assert _with_more(joined, rest, 100).num_rows == 8, "no more than there is"
+    joined, left = _with_more(batches[0].slice(1), rest, 4)
+    assert joined.column(0).to_pylist() == [1, 2, 3, 4]
+    assert left.column(0).to_pylist() == [5]
+    joined, left = _with_more(left, rest, 100)
+    assert joined.column(0).to_pylist() == [5, 6, 7, 8]
+    assert left.num_rows == 0, "no more than there is"
 
 
 def test_spark_says_which_rows_may_change(spark):
