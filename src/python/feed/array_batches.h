@@ -15,7 +15,8 @@ namespace tfos::python {
 /// memory, which can be written and starts at a multiple of 64 bytes, so other libraries take them
 /// over by DLPack without another copy; the feed's memory is given back at once.
 /// Threads: any, with the GIL, which is released in all waits. Errors: throws as errors.h says; the
-/// next call goes on where the failed one stopped. Units: rows.
+/// next call goes on where the failed one stopped, but a batch is lost if there was no memory to
+/// pad or copy it. Units: rows.
 class ArrayBatches {
  public:
   explicit ArrayBatches(const tfos_batch_source& source) : source_(source) {}
