@@ -11,6 +11,7 @@
 
 #include "base/format.h"
 #include "base/logging.h"
+#include "base/thread/guarded.h"
 #include "base/thread/thread.h"
 #include "feed/wire/outbox.h"
 #include "net/ack_watch.h"
@@ -96,8 +97,20 @@ Status FeedListener::Listen() {
       return Status::FromErrno(errno, "watch a descriptor");
     }
   }
-  TFOS_ASSIGN_OR_RETURN(thread_, StartThread("tfos-feed", [this] { Run(); }));
+  const auto run = [this] {
+    Guarded([this] { Run(); }, [this](ErrorKind /*kind*/, const char* why) { GiveUp(why); });
+  };
+  TFOS_ASSIGN_OR_RETURN(thread_, StartThread("tfos-feed", run));
   return {};
+}
+
+void FeedListener::GiveUp(const char* why) {
+  acceptor_->Close();
+  // The connections stay, as the sessions know them.
+  for (const auto& [id, connection] : connections_) {
+    ::shutdown(connection->stream->fd(), SHUT_RDWR);
+  }
+  LogError("feed: the node takes no rows any more, as its listener has ended: {}", why);
 }
 
 void FeedListener::Join() {

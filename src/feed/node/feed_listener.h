@@ -47,6 +47,8 @@ class FeedListener {
 
   Status Listen();
   void Run();
+  /// It can't go on. Feeders notice, and would else wait for as long as their patience lasts.
+  void GiveUp(const char* why);
   /// Until something happens, or is due.
   std::size_t WaitForEvents(std::optional<Clock::TimePoint> close_by);
   void OnEvents(std::size_t count);
