@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -131,6 +132,44 @@ TEST_F(BatchReaderTest, RowsGoOnToAnotherReaderFromTheEndOfTheEpoch) {
   }
   ASSERT_TRUE(come_back({2, 4}).ok());
   EXPECT_EQ(reader_->TakePassed(options, 0, wait).status().kind(), ErrorKind::kBadInput);
+}
+
+// A program without spec= peeks before anybody knows what is to become of the rows.
+TEST_F(BatchReaderTest, RowsOfAChunkThatWasPeekedAtMayGoOn) {
+  const Wait wait{.deadline = Deadline::After(kLong)};
+  reader_ = std::make_unique<BatchReader>(*server_, "input",
+                                          [](std::span<const std::byte>) -> Result<AlignedBuffer> {
+                                            return InBuffer(MakeChunk(Wide(), 0, 7));
+                                          });
+  Put(PickledChunk("abc"));
+  ASSERT_TRUE(reader_->Peek(wait).ok());
+  FinishAndEndFeed();
+  const auto ahead =
+      reader_->LookAhead({.rows = 8, .columns = {{.name = "1", .dtype = kInt64}}}, 1, wait);
+  ASSERT_TRUE(ahead.ok()) << ahead.status().DebugString();
+  EXPECT_EQ(ahead->rows, 7u);
+  EXPECT_EQ(ahead->passable_rows, 7u);
+}
+
+TEST_F(BatchReaderTest, RowsOfEmptyListsThatWerePeekedIntoMayGoOn) {
+  const TestColumn empty{.kind = chunk::RowNodeKind::kList};
+  const TestColumn ragged{.kind = chunk::RowNodeKind::kNumberList, .dtype = kInt64, .ragged = true};
+  const TestColumn number{.kind = chunk::RowNodeKind::kInt, .dtype = kInt64};
+  const Wait wait{.deadline = Deadline::After(kLong)};
+  const std::vector<std::string> lists = {"0"};
+  Put(MakeChunk({empty, number}, 0, 3));
+  // Meanwhile it gives the feeder its memory back.
+  ASSERT_TRUE(reader_->Peek(wait).ok());
+  ASSERT_EQ(reader_->PeekInto(lists, {.deadline = Deadline::After(0s)}).status().kind(),
+            ErrorKind::kRetryLater);
+  Put(MakeChunk({ragged, number}, 3, 4));
+  ASSERT_TRUE(reader_->PeekInto(lists, wait).ok());
+  FinishAndEndFeed();
+  const auto ahead =
+      reader_->LookAhead({.rows = 8, .columns = {{.name = "1", .dtype = kInt64}}}, 1, wait);
+  ASSERT_TRUE(ahead.ok()) << ahead.status().DebugString();
+  EXPECT_EQ(ahead->rows, 7u);
+  EXPECT_EQ(ahead->passable_rows, 7u);
 }
 
 // Another dataset of the queue asks what its rows hold while others wait for the rows of its end.

@@ -29,7 +29,9 @@ bool MayPass(ErrorKind kind) {
 }  // namespace
 
 BatchReader::BatchReader(FeedServer& server, std::string queue, Converter converter)
-    : server_(server), queue_(std::move(queue)), opener_(std::move(converter), server.pickles()) {}
+    : server_(server), queue_(std::move(queue)), opener_(std::move(converter), server.pickles()) {
+  opener_.KeepSources();  // A peek does not know what is to become of the rows.
+}
 
 Result<std::optional<std::vector<columns::BatchColumnType>>> BatchReader::Peek(const Wait& wait) {
   Status late;
@@ -82,6 +84,7 @@ Result<BatchResult> BatchReader::Next(const BatchOptions& options, const Wait& w
   Status late;
   if (!turn_.Take(wait, late)) return late;
   const TurnHolder holder(turn_);
+  BeginReading(looks_ahead_.value_or(false));
   TFOS_RETURN_IF_ERROR(FillPending(options, options.rows, wait));
   const bool last = pending_.rows() > 0 && !options.drop_remainder;
   if (pending_.rows() < options.rows && !last) return AtEnd();
@@ -112,7 +115,7 @@ Result<BatchReader::Ahead> BatchReader::LookAhead(const BatchOptions& options,
   Status late;
   if (!turn_.Take(wait, late)) return late;
   const TurnHolder holder(turn_);
-  opener_.KeepSources();
+  BeginReading(/*looks_ahead=*/true);
   TFOS_RETURN_IF_ERROR(FillPending(options, options.rows, wait));
   TFOS_RETURN_IF_ERROR(TakeWhatIsThere(options, batches * options.rows));
   return WhatIsAhead();
@@ -123,7 +126,7 @@ Result<BatchReader::Ahead> BatchReader::LookNow(const BatchOptions& options, std
   Status late;
   if (!turn_.Take(turn, late)) return late;
   const TurnHolder holder(turn_);
-  opener_.KeepSources();
+  BeginReading(/*looks_ahead=*/true);
   TFOS_RETURN_IF_ERROR(TakeWhatIsThere(options, batches * options.rows));
   return WhatIsAhead();
 }
@@ -255,6 +258,11 @@ Result<std::optional<std::vector<columns::BatchColumnType>>> BatchReader::KnownC
   const TurnHolder holder(turn_);
   while (!types_ && !ended_) TFOS_RETURN_IF_ERROR(FetchUnlessFailed(wait));
   return types_;
+}
+
+void BatchReader::BeginReading(bool looks_ahead) {
+  looks_ahead_ = looks_ahead;
+  opener_.KeepSources(looks_ahead);
 }
 
 void BatchReader::DropPending() { dropped_rows_ += pending_.Drop(); }

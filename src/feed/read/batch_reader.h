@@ -188,9 +188,11 @@ class BatchReader {
     return epoch_ends_.empty() ? next_epoch_ : epoch_ends_.front();
   }
   void DropPending() TFOS_REQUIRES(turn_);
-  /// Other nodes may count on pending rows: PassOn needs what they came from.
+  /// Rows may be passed on, if `looks_ahead`.
+  void BeginReading(bool looks_ahead) TFOS_REQUIRES(turn_);
+  /// Other nodes may count on pending rows, or may come to: PassOn needs what they came from.
   bool PendingArePromised() const TFOS_REQUIRES(turn_) {
-    return EpochOver() && opener_.keeps_sources();
+    return !looks_ahead_ || (*looks_ahead_ && EpochOver());
   }
   BatchResult AtEnd() TFOS_REQUIRES(turn_);
 
@@ -199,6 +201,8 @@ class BatchReader {
 
   Turn turn_;
   ChunkOpener opener_ TFOS_GUARDED_BY(turn_);
+  /// Whether the rows are read by a caller that looks ahead. None: there were peeks only.
+  std::optional<bool> looks_ahead_ TFOS_GUARDED_BY(turn_);
   // In the order of the queue: what is pending, the ends of epochs, the chunk, the one to be
   // opened.
   PendingRows pending_ TFOS_GUARDED_BY(turn_);

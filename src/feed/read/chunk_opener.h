@@ -32,8 +32,7 @@ class ChunkOpener {
       : converter_(std::move(converter)), pickles_allowed_(pickles) {}
 
   /// Chunks that are opened from now on keep what came, so that it can be passed on.
-  void KeepSources() { keep_sources_ = true; }
-  bool keeps_sources() const { return keep_sources_; }
+  void KeepSources(bool keep = true) { keep_sources_ = keep; }
 
   struct Opened {
     std::shared_ptr<const RowChunk> chunk;

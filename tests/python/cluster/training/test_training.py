@@ -279,6 +279,23 @@ def test_all_nodes_make_as_many_full_batches(spark, tmp_path, partitions, remain
             assert all(len(batch) == 4 for of_node in batches for batch in of_node)
 
 
+def test_rows_that_all_came_in_one_chunk_are_dealt_to_all_nodes(spark, tmp_path):
+    # A list, which Spark holds as one pickled batch: the program has it opened to learn its columns.
+    rows = [([float(n), 1.0], n) for n in range(1000)]
+    passes = run(
+        spark,
+        tmp_path,
+        nodes=2,
+        passes=2,
+        batch=100,
+        remainder="drop",
+        feed=lambda c: c.train(spark.sparkContext.parallelize(rows, 1), epochs=2),
+    )
+    assert [[len(of_epoch) for of_epoch in of_node] for of_node in passes.values()] == [[5, 5]] * 2
+    for epoch in range(2):
+        assert sorted(labels_of(of_node[epoch] for of_node in passes.values())) == list(range(1000))
+
+
 def test_one_node_without_any_row_pads_when_it_knows_the_columns(spark, tmp_path):
     passes = run(
         spark,
