@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <tuple>
 
 #include "chunk/pickle_leave.h"
 #include "python/objects/errors.h"
@@ -173,14 +174,22 @@ ObjectVector RowDecoder::Values(const DecodeNode& node, std::size_t first, std::
 }
 
 std::size_t RowDecoder::TakePickled(std::size_t count, ObjectVector& rows) {
+  const std::size_t before = rows.size();
+  const auto unread = std::tuple(next_, batch_, batch_next_);
   std::size_t taken = 0;
-  while (taken < count && UnpickleNext()) {
-    const std::size_t some = std::min(count - taken, ListSize(batch_.ptr()) - batch_next_);
-    for (std::size_t i = 0; i < some; ++i) {
-      rows.Append(nb::borrow(ListItem(batch_.ptr(), batch_next_ + i)));
+  try {
+    while (taken < count && UnpickleNext()) {
+      const std::size_t some = std::min(count - taken, ListSize(batch_.ptr()) - batch_next_);
+      for (std::size_t i = 0; i < some; ++i) {
+        rows.Append(nb::borrow(ListItem(batch_.ptr(), batch_next_ + i)));
+      }
+      batch_next_ += some;
+      taken += some;
     }
-    batch_next_ += some;
-    taken += some;
+  } catch (...) {
+    rows.Truncate(before);
+    std::tie(next_, batch_, batch_next_) = unread;
+    throw;
   }
   return taken;
 }

@@ -87,7 +87,8 @@ class RowDecoder {
   RowDecoder(const RowDecoder&) = delete;
   RowDecoder& operator=(const RowDecoder&) = delete;
 
-  /// Appends up to `count` rows to `rows` and returns how many: fewer only at the end.
+  /// Appends up to `count` rows to `rows` and returns how many: fewer only at the end. When it
+  /// throws, none was taken.
   std::size_t Take(std::size_t count, ObjectVector& rows);
 
   /// True when all rows were taken.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import secrets
 import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,6 +82,31 @@ def test_a_timeout_loses_no_row(make_nodes: Any) -> None:
         reader.next_rows(5, True, 0.3)
     writer.write_rows([4])
     assert reader.next_rows(4, True, TIMEOUT) == [1, 2, 3, 4]
+
+
+def test_rows_that_come_with_some_that_cannot_be_unpickled_are_answered(
+    make_nodes: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "later"
+
+    class Listed:
+        def __reduce__(self) -> Any:
+            return os.listdir, (str(folder),)
+
+    nodes = make_nodes(1)
+    reader = nodes.servers[0].reader("input")
+    writer = nodes.writer(mode="inference")
+    writer.write_pickled([pickle.dumps([1, 2]), pickle.dumps([Listed()])])
+    writer.end()
+    with pytest.raises(FileNotFoundError):
+        reader.next_rows(3, False, TIMEOUT)
+    folder.mkdir()
+    assert reader.next_rows(3, False, TIMEOUT) == [1, 2, []]
+    reader.send_results(["a", "b", "c"])
+    assert writer.results(block=True) == ["a", "b", "c"]
+    nodes.end_feed()
+    assert reader.next_rows(1, False, TIMEOUT) == []
+    reader.finish()
 
 
 def test_bad_arguments(make_nodes: Any) -> None:
