@@ -211,6 +211,7 @@ Result<PartitionWriterOptions> ReadFeedPlan(std::string_view plan, const FeedTas
       TFOS_ASSIGN_OR_RETURN(options.trained.emplace_back(), ReadTrainedChunk(entry));
     }
   }
+  session.without_trained = !options.trained.empty();
   const auto endpoints = json.find("endpoints");
   if (endpoints == json.end() || !endpoints->is_array()) return Bad("has no list 'endpoints'");
   std::vector<PlannedEndpoint> planned;

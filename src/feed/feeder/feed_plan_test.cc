@@ -97,6 +97,7 @@ TEST(FeedPlanTest, ReadsAllOfIt) {
   EXPECT_EQ(options->trained[0].chunk, (AcceptedChunk{.items = {0, 16}, .checksum = 7}));
   EXPECT_TRUE(options->trained[0].whole);
   EXPECT_FALSE(options->trained[1].whole);
+  EXPECT_TRUE(options->session.without_trained);
   ASSERT_EQ(options->endpoints.size(), 1u);
   EXPECT_EQ(options->endpoints[0].unix_name, "tfos-x");
   EXPECT_EQ(options->endpoints[0].host, "10.0.0.1");

@@ -80,7 +80,8 @@ class BatchReaderTest : public ::testing::Test {
         (*client)
             ->Open({.mode = mode,
                     .key = {.job = {1}, .epoch = epoch, .partition = partitions_++},
-                    .until_read = until_read})
+                    .until_read = until_read,
+                    .without_trained = without_trained_})
             .status();
     EXPECT_TRUE(opened.ok()) << opened.DebugString();
     return std::move(*client);
@@ -157,6 +158,7 @@ class BatchReaderTest : public ::testing::Test {
   std::unique_ptr<FeedClient> client_;
   std::unique_ptr<BatchReader> reader_;
   std::vector<columns::BatchColumnType> columns_;
+  bool without_trained_ = false;  ///< What feeders say that are opened from now on.
   std::uint32_t partitions_ = 0;
   std::uint64_t items_ = 0;  ///< Put so far.
 };

@@ -29,8 +29,9 @@ class TrainedRowsTest : public BatchReaderTest {
     reader_->KeepLog();
   }
 
-  /// A node of the next cluster, whose program is not to get what was trained on.
-  void StartAnew(const std::vector<TrainedRows>& position) {
+  /// A node of the next cluster. Its program is not to get what was trained on if the feeders are
+  /// `without_trained`.
+  void StartAnew(const std::vector<TrainedRows>& position, bool without_trained = true) {
     std::vector<PartlyTrained> trained;
     for (const TrainedRows& line : position) {
       if (trained.empty() || trained.back().chunk != line.chunk) {
@@ -50,6 +51,7 @@ class TrainedRowsTest : public BatchReaderTest {
     reader_ = std::make_unique<BatchReader>(*server_, "input", nullptr);
     reader_->KeepLog();
     partitions_ = 0;
+    without_trained_ = without_trained;
     client_ = Open(Mode::kTrain);
   }
 
@@ -151,6 +153,15 @@ TEST_F(TrainedRowsTest, AreLeftOutOfTheSameChunkOfTheFirstEpochAlone) {
   PutRows(0, 5);
   EXPECT_THAT(TakeRows(5), ElementsAre(0, 1, 2, 3, 4));
   EXPECT_THAT(RowsOf(PositionAfter(1, 1)), ElementsAre(ItemRange{0, 5}));
+}
+
+TEST_F(TrainedRowsTest, AreForTheNextProgramIfTheEpochBeginsAnew) {
+  PutRows(0, 5);
+  EXPECT_THAT(TakeRows(2), ElementsAre(0, 1));
+  StartAnew(PositionAfter(1), /*without_trained=*/false);
+  PutRows(0, 5);
+  EXPECT_THAT(TakeRows(5), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_EQ(server_->counters().rows_read_elsewhere, 0u);
 }
 
 TEST_F(TrainedRowsTest, OfAnEpochWithoutRowsHereAreNone) {

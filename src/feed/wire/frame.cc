@@ -134,6 +134,7 @@ void Fields(auto& each, Message& message) {
   each.UpTo(CachePlace::kDisk, message.replay.place);
   each(message.replay.epochs, message.replay.shuffle_seed);
   each.Flag(message.until_read);
+  each.Flag(message.without_trained);
 }
 
 template <Is<OpenedMessage> Message>

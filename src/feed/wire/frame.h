@@ -19,7 +19,7 @@ namespace tfos::feed {
 
 /// How a connection begins. Numbers: a feeder's partition or a node's id connects, the id of the
 /// node that is to be fed accepts.
-inline constexpr net::Protocol kFeedProtocol{.magic = "tfos-fee", .version = 5, .name = "feed"};
+inline constexpr net::Protocol kFeedProtocol{.magic = "tfos-fee", .version = 6, .name = "feed"};
 
 inline constexpr std::size_t kFrameHeaderBytes = 12;
 inline constexpr std::uint32_t kPlainBodyLimit = 64 * 1024;

@@ -63,7 +63,8 @@ SessionOptions SomeSession() {
           .key = {.job = {1, 2, 3}, .epoch = 4, .partition = 5},
           .attempt = 8,
           .region_bytes = 7,
-          .until_read = true};
+          .until_read = true,
+          .without_trained = true};
 }
 
 CountMessage SomeCount() {
@@ -96,6 +97,7 @@ TEST(FrameTest, MessagesSurviveTheWire) {
   EXPECT_EQ(open->attempt, SomeSession().attempt);
   EXPECT_EQ(open->region_bytes, 7u);
   EXPECT_TRUE(open->until_read);
+  EXPECT_TRUE(open->without_trained);
 
   const Result<OpenedMessage> opened = ParseOpened(
       Body(Encode(OpenedMessage{.status = OpenStatus::kFeedOver, .region_bytes = ~0ull})));

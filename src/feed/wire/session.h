@@ -64,6 +64,9 @@ struct SessionOptions {
   /// Training, without replays: the partition ends only when the program has read its rows, so that
   /// the feeder, which keeps them till then, can take what the node leaves unread to another one.
   bool until_read = false;
+  /// Training: the program does not get what an earlier cluster has trained on. Else the epoch
+  /// begins anew, with all rows.
+  bool without_trained = false;
 };
 
 /// How much a node has accepted, by which feeders deal. The epoch counts first, so that each epoch

@@ -36,7 +36,8 @@ struct FeedServerOptions {
   std::string cluster_id = {};
   /// The queues that may be fed; a feeder of another one is refused.
   std::vector<std::string> queues = {"input"};
-  /// Of the first epoch of a queue: the program does not get these rows.
+  /// Of the first epoch of a queue: the program does not get these rows, unless the epoch begins
+  /// anew (SessionOptions::without_trained).
   std::string trained_queue = {};
   std::vector<PartlyTrained> trained_before = {};
   /// Where TCP feeders connect to. Empty: no TCP.

@@ -355,7 +355,10 @@ void SessionTable::Retire(FeedSession& session) {
 std::shared_ptr<const ItemRanges> SessionTable::TrainedBefore(const FeedSession& session,
                                                               const QueuedChunk& chunk) const {
   const PartitionKey& key = session.options.key;
-  if (key.epoch != 0 || session.options.queue != options_.trained_queue) return nullptr;
+  if (!session.options.without_trained || key.epoch != 0 ||
+      session.options.queue != options_.trained_queue) {
+    return nullptr;
+  }
   const AcceptedChunk accepted{.items = {chunk.first, chunk.first + chunk.items},
                                .checksum = chunk.checksum};
   // One for each node of the earlier cluster, or a few.

@@ -17,7 +17,7 @@ ALL = list(range(programs.NUMBERED))
 pytestmark = [pytest.mark.long, pytest.mark.timeout(5 * BOUND_SECONDS)]
 
 
-def train(spark, folder, run, *, nodes, sharded, epochs=3, breaks_after=None):
+def train(spark, folder, run, *, nodes, sharded, epochs=3, breaks_after=None, cache=None):
     """Feeds ``numbered_rows``. ``breaks_after``: the cluster fails in the second epoch, when there
     is a checkpoint of so many steps. Returns how many rows were fed."""
     args = {
@@ -34,7 +34,7 @@ def train(spark, folder, run, *, nodes, sharded, epochs=3, breaks_after=None):
     with tfos.run(
         spark, programs.fit_and_note_rows, nodes=nodes, args=args, resume=args["resume"]
     ) as cluster:
-        cluster.train(programs.numbered_rows(spark, "frame"), epochs=epochs)
+        cluster.train(programs.numbered_rows(spark, "frame"), epochs=epochs, cache=cache)
     assert cluster.ledger().complaint() is None and not cluster.ledger().ended_early
     return sum(node["rows_read"] for node in cluster.ledger().nodes.values())
 
@@ -66,6 +66,14 @@ def test_an_epoch_begins_anew_where_each_node_has_written_a_part(spark_on, lefto
     # And one node goes on from all parts.
     assert train(spark, tmp_path, 2, nodes=1, sharded=False, epochs=4) == programs.NUMBERED
     assert tfos.last_checkpoint(tmp_path / "run")[1:] == (4, 0)
+
+
+def test_an_epoch_begins_anew_where_the_nodes_keep_its_rows(spark_on, leftovers, tmp_path):
+    spark = spark_on(THREE_EXECUTORS)
+    break_off(spark, tmp_path, 0, nodes=2, sharded=False, after=4)
+    fed = train(spark, tmp_path, 1, nodes=2, sharded=False, cache="memory")
+    assert fed == 2 * programs.NUMBERED
+    assert rows_of(programs.noted_rows(tmp_path, 1)) == ALL
 
 
 def test_nodes_that_write_parts_go_on_within_an_epoch_of_others(spark_on, leftovers, tmp_path):

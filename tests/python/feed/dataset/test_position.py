@@ -141,6 +141,23 @@ def test_each_row_of_the_epoch_is_trained_on_once(
     assert third.server.counters()["rows"] == ROWS - 40 + ROWS
 
 
+def test_all_rows_of_an_epoch_that_begins_anew_are_trained_on(
+    make_nodes: Any, tmp_path: Path
+) -> None:
+    first = DatasetNode(make_nodes(1))
+    for epoch in range(2):
+        feed(first, epoch, {})
+    fit(first, tmp_path, None, stop_after=3)
+    _, position = position_of(tmp_path)
+
+    second = DatasetNode(make_nodes(1, trained_before=position.partly()))
+    for epoch in range(2):
+        feed(second, epoch, {})
+    second.server.end_feed()
+    batches, _ = fit(second, tmp_path, 3)
+    assert sorted(sum(batches, [])) == list(range(ROWS))
+
+
 @pytest.mark.parametrize("draws", ["anew", "held"])
 def test_batches_that_a_callback_draws_leave_no_position(
     make_nodes: Any, tmp_path: Path, draws: str
