@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 import socket
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from support import coordinator_port
+from support.coordinator_port import AskedCoordinator
 from support.spark.fake import FakeSparkContext
 from tfos import _version
 from tfos.cluster.feed.run import feeds_by_jvm
@@ -101,35 +98,12 @@ def test_the_setting_has_three_values():
         Settings.resolve({"spark.tfos.feed.jvm": "maybe"}.get, {})
 
 
-class AskedCoordinator:
-    """Answers tasks as a coordinator would: `answers` by path, and counts who has not its key."""
-
+class Coordinator(AskedCoordinator):
     def __init__(self):
-        self.answers = {}
-        self.strangers = 0
+        super().__init__(ASK_KEY)
         #: Nobody listens there, and nobody else can.
         self.taken = socket.socket()
         self.taken.bind(("127.0.0.1", 0))
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def setup(self):
-                if not coordinator_port.accept(self.request, ASK_KEY, "questions"):
-                    outer.strangers += 1
-                super().setup()
-
-            def do_GET(self):
-                answer = outer.answers.get(self.path.partition("?")[0])
-                self.send_response(204 if answer is None else 200)
-                self.end_headers()
-                if answer is not None:
-                    self.wfile.write(json.dumps(answer).encode())
-
-            def log_message(self, *_):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def plan(self, timeout=10):
         """For a row to node 3, which can't be reached."""
@@ -138,7 +112,7 @@ class AskedCoordinator:
             ask_key=ASK_KEY,
             encrypt="auto",
             pickle=True,
-            coordinator=self.server.server_address,
+            coordinator=self.address,
             job_id=secrets.token_bytes(16),
             queue="input",
             endpoints=[
@@ -161,10 +135,9 @@ class AskedCoordinator:
 
 @pytest.fixture
 def coordinator():
-    coordinator = AskedCoordinator()
+    coordinator = Coordinator()
     yield coordinator
-    coordinator.server.shutdown()
-    coordinator.server.server_close()
+    coordinator.close()
     coordinator.taken.close()
     assert coordinator.strangers == 0
 

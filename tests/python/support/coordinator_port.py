@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import os
 import socket
+import threading
 import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from support.waiting import BOUND_SECONDS
 
@@ -30,6 +34,39 @@ def accept(connection: socket.socket, key: str, name: str) -> bool:
         return False
     connection.sendall(proof("accept"))
     return True
+
+
+class AskedCoordinator:
+    """Answers tasks as a coordinator would: ``answers`` by path, and counts who has not its key."""
+
+    def __init__(self, key: str):
+        self.answers: dict[str, Any] = {}
+        self.strangers = 0
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def setup(self) -> None:
+                if not accept(self.request, key, "questions"):
+                    outer.strangers += 1
+                super().setup()
+
+            def do_GET(self) -> None:
+                answer = outer.answers.get(self.path.partition("?")[0])
+                self.send_response(204 if answer is None else 200)
+                self.end_headers()
+                if answer is not None:
+                    self.wfile.write(json.dumps(answer).encode())
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = self._server.server_address
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
 
 
 def page_of(url: str, path: str = "/") -> bytes:
