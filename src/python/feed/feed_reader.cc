@@ -38,6 +38,17 @@ class ResultRows {
   nb::list rows_;
 };
 
+/// Passes over up to `count` rows and returns how many: fewer only at the end.
+std::uint64_t PassOver(RowDecoder& decoder, std::uint64_t count) {
+  if (!decoder.columnar()) {
+    ObjectVector passed_over;
+    return decoder.Take(count, passed_over);
+  }
+  count = std::min<std::uint64_t>(count, decoder.rows_left());
+  decoder.Skip(count);
+  return count;
+}
+
 [[noreturn]] void ThrowUnfinished(const RowColumns& columns) {
   ThrowStatus(
       Status(ErrorKind::kBadInput,
@@ -56,6 +67,7 @@ nb::list FeedReader::NextRows(std::size_t count, bool cross_partition,
       cross_partition, timeout_seconds, [&] { return count - std::min(count, rows_.size()); },
       [&](std::size_t wanted) {
         Open(*chunk_, false);
+        wanted = RowsAhead(*chunk_, wanted);
         OnTaken(chunk_->decoder->Take(wanted, rows_));
       });
   return rows_.TakeFront(std::min(count, rows_.size()));
@@ -77,6 +89,7 @@ nb::list FeedReader::NextColumns(const std::vector<std::string>& names, std::siz
   take_rows();
   Read(cross_partition, timeout_seconds, wanted, [&](std::size_t room) {
     Open(*chunk_, true);
+    room = RowsAhead(*chunk_, room);
     RowDecoder& decoder = *chunk_->decoder;
     if (decoder.columnar()) {
       OnTaken(columns_->AddFrom(decoder, room));
@@ -136,27 +149,33 @@ bool FeedReader::has_rows() const {
 
 void FeedReader::Open(Chunk& chunk, bool as_columns) {
   if (chunk.decoder != nullptr) return;
-  chunk.decoder = std::make_unique<RowDecoder>(chunk.loan.bytes(), server().pickles());
-  if (as_columns && !chunk.decoder->columnar() && convertible_) {
-    Result<AlignedBuffer> columns = datasets::ConvertToColumns(chunk.loan.bytes());
+  auto decoder = std::make_unique<RowDecoder>(chunk.loan.bytes(), server().pickles());
+  AlignedBuffer columns;
+  if (as_columns && !decoder->columnar() && convertible_) {
+    Result<AlignedBuffer> converted = datasets::ConvertToColumns(chunk.loan.bytes());
     // Rows without common columns may have some of those that are wanted: they are looked at one by
     // one, as will be those of later chunks, which are most likely of the same kind.
-    const bool interrupted = !columns.ok() && columns.status().kind() == ErrorKind::kInterrupted;
-    if (interrupted) ThrowStatus(columns.status());
-    convertible_ = columns.ok();
+    const bool interrupted =
+        !converted.ok() && converted.status().kind() == ErrorKind::kInterrupted;
+    if (interrupted) ThrowStatus(converted.status());
+    convertible_ = converted.ok();
     if (convertible_) {
-      chunk.columns = std::move(*columns);
-      chunk.decoder = std::make_unique<RowDecoder>(chunk.columns.bytes());
+      columns = std::move(*converted);
+      decoder = std::make_unique<RowDecoder>(columns.bytes());
     }
   }
-  const std::uint64_t read_elsewhere = chunk.loan.rows_read();
-  if (chunk.decoder->columnar()) {
-    chunk.taken = std::min<std::uint64_t>(read_elsewhere, chunk.decoder->rows_left());
-    chunk.decoder->Skip(chunk.taken);
-  } else {
-    ObjectVector passed_over;
-    chunk.taken = chunk.decoder->Take(read_elsewhere, passed_over);
+  chunk.taken = PassOver(*decoder, chunk.loan.rows_read());
+  // Last: whatever failed before has left the chunk to be opened again.
+  chunk.columns = std::move(columns);
+  chunk.decoder = std::move(decoder);
+}
+
+std::size_t FeedReader::RowsAhead(Chunk& chunk, std::size_t wanted) {
+  const feed::ItemRanges& trained = chunk.loan.trained_before();
+  if (const auto passed = trained.From(chunk.taken); passed.contained) {
+    chunk.taken += PassOver(*chunk.decoder, passed.end - chunk.taken);
   }
+  return std::min<std::uint64_t>(wanted, trained.From(chunk.taken).end - chunk.taken);
 }
 
 void FeedReader::OnTaken(std::size_t count) {

@@ -70,7 +70,7 @@ class FeedReader {
     feed::ChunkLoan loan;
     AlignedBuffer columns;                ///< Made of a pickled one, if not empty.
     std::unique_ptr<RowDecoder> decoder;  ///< Borrows the loan's bytes, or those.
-    std::uint64_t taken = 0;              ///< Its rows that were, here or at another node.
+    std::uint64_t taken = 0;              ///< Its rows that were, here or elsewhere.
   };
 
   /// Takes from the queue until `wanted()` is 0, which `take` (how many) lowers by what it takes
@@ -80,6 +80,9 @@ class FeedReader {
   /// Whether there are rows that were taken and not yet returned.
   bool has_rows() const;
   void Open(Chunk& chunk, bool as_columns);
+  /// How many of `wanted` rows come next in the chunk, which is open. Passes over those of an
+  /// earlier cluster before.
+  static std::size_t RowsAhead(Chunk& chunk, std::size_t wanted);
   /// Accounts for rows that were taken from the chunk, and lets go of it when that was all.
   void OnTaken(std::size_t count);
   void OnPartitionEnd(const feed::PartitionEnd& end);

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import keras
 from support.dataset_nodes import DatasetNode
-from support.feed_nodes import pairs
+from support.feed_nodes import XY, datafeed, pairs
 from tfos.cluster.feed.position import Position
 from tfos.errors import FeedError
 from tfos.keras import ended_feed
@@ -156,6 +156,27 @@ def test_all_rows_of_an_epoch_that_begins_anew_are_trained_on(
     second.server.end_feed()
     batches, _ = fit(second, tmp_path, 3)
     assert sorted(sum(batches, [])) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("mapping", [None, XY], ids=["rows", "columns"])
+def test_rows_that_were_trained_on_are_not_for_a_data_feed_either(
+    make_nodes: Any, tmp_path: Path, mapping: Any
+) -> None:
+    first = DatasetNode(make_nodes(1))
+    for epoch in range(2):
+        feed(first, epoch, {})
+    batches, _ = fit(first, tmp_path, None, stop_after=3)
+    _, position = position_of(tmp_path)
+    rows = sum(batches[:3], [])
+
+    second = DatasetNode(make_nodes(1, trained_before=position.partly()))
+    feed(second, 0, position.of_plan())
+    second.server.end_feed()
+    reader = datafeed(second.server, mapping)
+    while not reader.should_stop():
+        batch = reader.next_batch(7)
+        rows += batch["y"].tolist() if mapping else [number for _, number in batch]
+    assert sorted(rows) == list(range(ROWS))
 
 
 @pytest.mark.parametrize("draws", ["anew", "held"])

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from support.coordinator_port import AskedCoordinator
 from support.feed_nodes import TIMEOUT
 from support.waiting import wait_for
 from tfos.errors import BadInputError, FeedError, FeedTimeoutError, NodeLostError
@@ -84,19 +85,24 @@ def test_a_timeout_loses_no_row(make_nodes: Any) -> None:
     assert reader.next_rows(4, True, TIMEOUT) == [1, 2, 3, 4]
 
 
+class Listed:
+    """A row that can be unpickled while the folder is there: as the list of what it has."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def __reduce__(self) -> Any:
+        return os.listdir, (str(self.folder),)
+
+
 def test_rows_that_come_with_some_that_cannot_be_unpickled_are_answered(
     make_nodes: Any, tmp_path: Path
 ) -> None:
     folder = tmp_path / "later"
-
-    class Listed:
-        def __reduce__(self) -> Any:
-            return os.listdir, (str(folder),)
-
     nodes = make_nodes(1)
     reader = nodes.servers[0].reader("input")
     writer = nodes.writer(mode="inference")
-    writer.write_pickled([pickle.dumps([1, 2]), pickle.dumps([Listed()])])
+    writer.write_pickled([pickle.dumps([1, 2]), pickle.dumps([Listed(folder)])])
     writer.end()
     with pytest.raises(FileNotFoundError):
         reader.next_rows(3, False, TIMEOUT)
@@ -107,6 +113,41 @@ def test_rows_that_come_with_some_that_cannot_be_unpickled_are_answered(
     nodes.end_feed()
     assert reader.next_rows(1, False, TIMEOUT) == []
     reader.finish()
+
+
+def test_a_failure_does_not_bring_rows_again_that_a_lost_node_has_read(
+    make_nodes: Any, tmp_path: Path, pool: Any
+) -> None:
+    folder = tmp_path / "there"
+    folder.mkdir()
+    nodes = make_nodes(2)
+    coordinator = AskedCoordinator(nodes.key)
+    address, port = coordinator.address
+    writer = nodes.writer(
+        until_read=True,
+        coordinator={"address": address, "port": port},
+        job_id=secrets.token_hex(16),  # Of which the node counts as lost.
+    )
+    writer.write_pickled([pickle.dumps([1, 2]), pickle.dumps([Listed(folder), 4])])
+    lost = wait_for(lambda: [s for s in nodes.servers if s.counters()["items"]], "rows in a node")[
+        0
+    ]
+    [other] = [server for server in nodes.servers if server is not lost]
+    first = lost.reader("input")  # It holds the chunk until the test ends.
+    assert first.next_rows(3, True, TIMEOUT) == [1, 2, []]
+    folder.rmdir()
+    answer = {"nodes": [{"node_id": nodes.servers.index(lost), "state": "lost"}]}
+    coordinator.answers["/v1/status"] = answer
+    lost.close()
+    finished = pool.submit(writer.finish)
+    reader = other.reader("input")
+    for _ in range(2):
+        with pytest.raises(FileNotFoundError):
+            reader.next_rows(1, True, TIMEOUT)
+    folder.mkdir()
+    assert reader.next_rows(1, True, TIMEOUT) == [4]
+    assert finished.result(TIMEOUT)["moved"] == 2
+    coordinator.close()
 
 
 def test_bad_arguments(make_nodes: Any) -> None:
