@@ -280,7 +280,7 @@ def test_all_nodes_make_as_many_full_batches(spark, tmp_path, partitions, remain
 
 
 def test_rows_that_all_came_in_one_chunk_are_dealt_to_all_nodes(spark, tmp_path):
-    # A list, which Spark holds as one pickled batch: the program has it opened to learn its columns.
+    # A list, which Spark holds as one pickled batch. The program opens it to learn the columns.
     rows = [([float(n), 1.0], n) for n in range(1000)]
     passes = run(
         spark,
