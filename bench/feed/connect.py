@@ -26,7 +26,7 @@ from typing import Any
 
 import report
 
-ROWS = 60_000
+ROWS = 200_000
 NODES = 2
 PARTITIONS = 4
 BATCH = 128
