@@ -188,8 +188,11 @@ def test_the_next_driver_goes_on_after_a_kill(tmp_path):
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-4000:]
     resumed = drive()
     assert resumed.returncode == 0, resumed.stderr[-4000:]
-    assert resumed.stdout.split() == [str(2 * ROWS)]
-    assert noted(tmp_path)["epochs"] == [1, 2]
+    # Nodes may finish the epoch that they have the rows of, and keep it, before they hear of the end.
+    epochs = noted(tmp_path)["epochs"]
+    assert epochs in ([1, 2], [2])
+    assert resumed.stdout.split() == [str(len(epochs) * ROWS)]
+    assert tfos.last_checkpoint(tmp_path / "run")[1:] == (3, 0)
 
 
 @pytest.mark.long
