@@ -219,7 +219,7 @@ def framing_lines(repeat):
         record = os.urandom(record_bytes)
         with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
             path = os.path.join(directory, "f.tfrecord")
-            writer = _native.RecordWriter(path, "", None)
+            writer = _native.RecordWriter(path, "", None, True)
             for _ in range(count):
                 writer.write(record)
             writer.close()

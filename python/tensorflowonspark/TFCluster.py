@@ -161,7 +161,7 @@ class TFCluster:
     def nodeRDD(self):
         """The numbers of the nodes on executors, each in a partition of its own."""
         numbers = [node.node_id for node in self.cluster.status() if node.executor_id != "driver"]
-        return self.sc.parallelize(numbers, len(numbers))
+        return self.sc.parallelize(numbers, max(1, len(numbers)))
 
     @property
     def cluster_id(self):

@@ -68,7 +68,7 @@ class SparkSession:
             batch_size: rows of a batch.
         """
         #: The first version shuffled and kept its server unless it was told otherwise.
-        names_host = target not in ("", "local") and "://" not in target
+        names_host = bool(target) and target != "local" and "://" not in target
         self._is_first_version = (
             sc is not None or sess is not None or names_host or isinstance(server_host, int)
         )
@@ -76,7 +76,7 @@ class SparkSession:
             sync_interval = sync_interval if server_port is None else server_port
             batch_size = batch_size if graph is None else graph
             server_host, server_port = target, server_host
-        elif names_host:
+        elif names_host and server_host == "localhost":
             server_host = target
         sc = spark_context if spark_context is not None else sc
         session = session if session is not None else sess

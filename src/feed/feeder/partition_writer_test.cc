@@ -391,7 +391,7 @@ TEST_F(PartitionWriterTest, APartitionEndsAlsoWithoutASample) {
       FeedClient::Connect(Options(1).endpoints[1], key_, {}, Deadline::After(kLong));
   ASSERT_TRUE(other.ok() && (*other)->Open(Options(1).session).ok());
   PartitionWriterOptions options = Options(0);
-  options.progress_timeout = 300ms;
+  options.progress_timeout = 2s;
   Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
   ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
   ASSERT_TRUE(Put(**writer, "one").ok());
