@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/thread/mutex.h"
+#include "feed/feeder/client/feed_client.h"
 #include "feed/feeder/partition_writer.h"
 #include "feed/node/feed_server.h"
 
@@ -88,6 +89,33 @@ class PartitionWriterTest : public ::testing::Test {
     if (!next.ok() || !std::holds_alternative<ChunkLoan>(*next)) return "";
     const std::span<const std::byte> bytes = std::get<ChunkLoan>(*next).bytes();
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+
+  /// Another feeder, which holds memory of the node and has sent nothing.
+  std::unique_ptr<FeedClient> HolderAt(std::uint32_t node) const {
+    const PartitionWriterOptions options = Options(1);
+    Result<std::unique_ptr<FeedClient>> holder =
+        FeedClient::Connect(options.endpoints[node], key_, {}, Deadline::After(kLong));
+    if (!holder.ok() || !(*holder)->Open(options.session).ok()) return nullptr;
+    return std::move(*holder);
+  }
+
+  /// A writer that fails, and does not hang, where it waits without end.
+  static Status Interrupted(const Deadline& hang) {
+    return hang.passed() ? Status(ErrorKind::kInterrupted, "it hangs") : Status::Ok();
+  }
+
+  /// Chunks come to the first node, as the others don't begin.
+  void ExpectAllAtTheFirst(PartitionWriterOptions options) const {
+    options.patience_with_beginners = std::chrono::milliseconds(300);
+    options.check = [hang = Deadline::After(kLong / 2)] { return Interrupted(hang); };
+    Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
+    ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
+    for (const char* const chunk : {"one", "two", "three"}) {
+      const Status put = Put(**writer, chunk);
+      ASSERT_TRUE(put.ok()) << put.DebugString();
+      EXPECT_EQ(Take(*servers_[0]), chunk);
+    }
   }
 
   /// Another one for each test: what has ended is remembered by job.

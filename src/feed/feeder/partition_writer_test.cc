@@ -278,13 +278,12 @@ TEST_F(PartitionWriterTest, NoNodeGetsASecondChunkBeforeAllHaveOne) {
 // The node is so late here as its memory is with another feeder, which has brought nothing yet.
 TEST_F(PartitionWriterTest, ANodeThatAnswersLateIsWaitedForWhileItHasNoRow) {
   StartServers(2, 1);
-  Result<std::unique_ptr<FeedClient>> other =
-      FeedClient::Connect(Options(1).endpoints[1], key_, {}, Deadline::After(kLong));
-  ASSERT_TRUE(other.ok() && (*other)->Open(Options(1).session).ok());
+  std::unique_ptr<FeedClient> other = HolderAt(1);
+  ASSERT_NE(other, nullptr);
   PartitionWriterOptions options = Options(0);
   bool first_is_sent = false;
   options.check = [&] {  // Called while the writer waits.
-    if (first_is_sent) other->reset();
+    if (first_is_sent) other.reset();
     return Status::Ok();
   };
   Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
@@ -300,34 +299,20 @@ TEST_F(PartitionWriterTest, ANodeThatAnswersLateIsWaitedForWhileItHasNoRow) {
 // A feeder whose own source is slow holds the memory of a node that has no row yet.
 TEST_F(PartitionWriterTest, ANodeThatDoesNotBeginIsNotWaitedForWithoutEnd) {
   StartServers(2, 1);
-  Result<std::unique_ptr<FeedClient>> slow =
-      FeedClient::Connect(Options(1).endpoints[1], key_, {}, Deadline::After(kLong));
-  ASSERT_TRUE(slow.ok() && (*slow)->Open(Options(1).session).ok());
-  PartitionWriterOptions options = Options(0);
-  options.patience_with_beginners = 300ms;
-  const Deadline hang = Deadline::After(kLong / 2);
-  options.check = [&] {
-    return hang.passed() ? Status(ErrorKind::kInterrupted, "it hangs") : Status::Ok();
-  };
-  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
-  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
-  for (const char* const chunk : {"one", "two", "three"}) {
-    const Status put = Put(**writer, chunk);
-    ASSERT_TRUE(put.ok()) << put.DebugString();
-    EXPECT_EQ(Take(*servers_[0]), chunk);
-  }
+  const std::unique_ptr<FeedClient> slow = HolderAt(1);
+  ASSERT_NE(slow, nullptr);
+  ExpectAllAtTheFirst(Options(0));
 }
 
 // Else two feeders could wait for ever, each for the memory that the other one holds.
 TEST_F(PartitionWriterTest, ANodeThatHasRowsOfAnotherFeederIsNotWaitedFor) {
   StartServers(2, 1);
-  Result<std::unique_ptr<FeedClient>> other =
-      FeedClient::Connect(Options(1).endpoints[1], key_, {}, Deadline::After(kLong));
-  ASSERT_TRUE(other.ok() && (*other)->Open(Options(1).session).ok());
+  const std::unique_ptr<FeedClient> other = HolderAt(1);
+  ASSERT_NE(other, nullptr);
   Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(Options(0));
   ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
   ASSERT_TRUE(Put(**writer, "one", 0).ok());
-  ASSERT_TRUE((*other)->Reserve(1).ok() && (*other)->Commit(1, {0, 1}).ok());
+  ASSERT_TRUE(other->Reserve(1).ok() && other->Commit(1, {0, 1}).ok());
   ASSERT_TRUE(Put(**writer, "two", 1).ok());
   ASSERT_TRUE((*writer)->Finish().ok());
   EXPECT_EQ(servers_[0]->counters().items, 2u);
@@ -362,19 +347,18 @@ TEST_F(PartitionWriterTest, ANodeWithoutARowIsToldWhatRowsHold) {
 // Its memory is with a feeder that keeps it.
 TEST_F(PartitionWriterTest, ANodeThatGetsRowsMeanwhileIsSentNoSample) {
   StartServers(2, 1);
-  Result<std::unique_ptr<FeedClient>> other =
-      FeedClient::Connect(Options(1).endpoints[1], key_, {}, Deadline::After(kLong));
-  ASSERT_TRUE(other.ok() && (*other)->Open(Options(1).session).ok());
+  const std::unique_ptr<FeedClient> other = HolderAt(1);
+  ASSERT_NE(other, nullptr);
   PartitionWriterOptions options = Options(0);
   bool finishes = false;
   bool has_brought = false;
   const Deadline hang = Deadline::After(kLong / 2);
   options.check = [&]() -> Status {  // Called while the writer waits.
     if (finishes && !std::exchange(has_brought, true)) {
-      TFOS_RETURN_IF_ERROR((*other)->Reserve(1).status());
-      TFOS_RETURN_IF_ERROR((*other)->Commit(1, {0, 1}));
+      TFOS_RETURN_IF_ERROR(other->Reserve(1).status());
+      TFOS_RETURN_IF_ERROR(other->Commit(1, {0, 1}));
     }
-    return hang.passed() ? Status(ErrorKind::kInterrupted, "it hangs") : Status::Ok();
+    return Interrupted(hang);
   };
   Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
   ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
@@ -387,9 +371,8 @@ TEST_F(PartitionWriterTest, ANodeThatGetsRowsMeanwhileIsSentNoSample) {
 
 TEST_F(PartitionWriterTest, APartitionEndsAlsoWithoutASample) {
   StartServers(2, 1);
-  Result<std::unique_ptr<FeedClient>> other =
-      FeedClient::Connect(Options(1).endpoints[1], key_, {}, Deadline::After(kLong));
-  ASSERT_TRUE(other.ok() && (*other)->Open(Options(1).session).ok());
+  const std::unique_ptr<FeedClient> other = HolderAt(1);
+  ASSERT_NE(other, nullptr);
   PartitionWriterOptions options = Options(0);
   options.progress_timeout = 2s;
   Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);

@@ -209,24 +209,12 @@ TEST_F(PartitionWriterTest, ANodeThatFallsSilentBeforeItBeginsIsNotWaitedForLong
   // While one connection lasts, it takes up no other one.
   testing::MiddleMan between(servers_[1]->endpoint().port,
                              [](auto, std::uint64_t, std::string&) { return true; });
-  Result<std::unique_ptr<FeedClient>> slow =
-      FeedClient::Connect(Options(1).endpoints[1], key_, {}, Deadline::After(kLong));
-  ASSERT_TRUE(slow.ok() && (*slow)->Open(Options(1).session).ok());
+  const std::unique_ptr<FeedClient> slow = HolderAt(1);
+  ASSERT_NE(slow, nullptr);
   PartitionWriterOptions options = Options(0);
   for (Endpoint& endpoint : options.endpoints) endpoint.unix_name.clear();
   options.endpoints[1].port = between.port();
-  options.patience_with_beginners = 300ms;
-  const Deadline hang = Deadline::After(kLong / 2);
-  options.check = [&] {
-    return hang.passed() ? Status(ErrorKind::kInterrupted, "it hangs") : Status::Ok();
-  };
-  Result<std::unique_ptr<PartitionWriter>> writer = PartitionWriter::Open(options);
-  ASSERT_TRUE(writer.ok()) << writer.status().DebugString();
-  for (const char* const chunk : {"one", "two", "three"}) {
-    const Status put = Put(**writer, chunk);
-    ASSERT_TRUE(put.ok()) << put.DebugString();
-    EXPECT_EQ(Take(*servers_[0]), chunk);
-  }
+  ExpectAllAtTheFirst(std::move(options));
 }
 
 // A program that returned in order, before this feeder had sent it anything.

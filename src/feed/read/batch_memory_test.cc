@@ -134,8 +134,21 @@ TEST_F(BatchReaderTest, RowsGoOnToAnotherReaderFromTheEndOfTheEpoch) {
   EXPECT_EQ(reader_->TakePassed(options, 0, wait).status().kind(), ErrorKind::kBadInput);
 }
 
+class PeekedRowsTest : public BatchReaderTest {
+ protected:
+  /// The epoch ends with so many rows that were not read, and each may be passed on.
+  void ExpectAllMayGoOn(std::uint64_t rows) {
+    const auto ahead =
+        reader_->LookAhead({.rows = rows + 1, .columns = {{.name = "1", .dtype = kInt64}}}, 1,
+                           {.deadline = Deadline::After(kLong)});
+    ASSERT_TRUE(ahead.ok()) << ahead.status().DebugString();
+    EXPECT_EQ(ahead->rows, rows);
+    EXPECT_EQ(ahead->passable_rows, rows);
+  }
+};
+
 // A program without spec= peeks before anybody knows what is to become of the rows.
-TEST_F(BatchReaderTest, RowsOfAChunkThatWasPeekedAtMayGoOn) {
+TEST_F(PeekedRowsTest, OfAChunkMayGoOn) {
   const Wait wait{.deadline = Deadline::After(kLong)};
   reader_ = std::make_unique<BatchReader>(*server_, "input",
                                           [](std::span<const std::byte>) -> Result<AlignedBuffer> {
@@ -144,14 +157,10 @@ TEST_F(BatchReaderTest, RowsOfAChunkThatWasPeekedAtMayGoOn) {
   Put(PickledChunk("abc"));
   ASSERT_TRUE(reader_->Peek(wait).ok());
   FinishAndEndFeed();
-  const auto ahead =
-      reader_->LookAhead({.rows = 8, .columns = {{.name = "1", .dtype = kInt64}}}, 1, wait);
-  ASSERT_TRUE(ahead.ok()) << ahead.status().DebugString();
-  EXPECT_EQ(ahead->rows, 7u);
-  EXPECT_EQ(ahead->passable_rows, 7u);
+  ExpectAllMayGoOn(7);
 }
 
-TEST_F(BatchReaderTest, RowsOfEmptyListsThatWerePeekedIntoMayGoOn) {
+TEST_F(PeekedRowsTest, OfEmptyListsMayGoOn) {
   const TestColumn empty{.kind = chunk::RowNodeKind::kList};
   const TestColumn ragged{.kind = chunk::RowNodeKind::kNumberList, .dtype = kInt64, .ragged = true};
   const TestColumn number{.kind = chunk::RowNodeKind::kInt, .dtype = kInt64};
@@ -165,11 +174,7 @@ TEST_F(BatchReaderTest, RowsOfEmptyListsThatWerePeekedIntoMayGoOn) {
   Put(MakeChunk({ragged, number}, 3, 4));
   ASSERT_TRUE(reader_->PeekInto(lists, wait).ok());
   FinishAndEndFeed();
-  const auto ahead =
-      reader_->LookAhead({.rows = 8, .columns = {{.name = "1", .dtype = kInt64}}}, 1, wait);
-  ASSERT_TRUE(ahead.ok()) << ahead.status().DebugString();
-  EXPECT_EQ(ahead->rows, 7u);
-  EXPECT_EQ(ahead->passable_rows, 7u);
+  ExpectAllMayGoOn(7);
 }
 
 // Another dataset of the queue asks what its rows hold while others wait for the rows of its end.
