@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <span>
 #include <string>
@@ -110,7 +111,13 @@ void FeedListener::GiveUp(const char* why) {
   for (const auto& [id, connection] : connections_) {
     ::shutdown(connection->stream->fd(), SHUT_RDWR);
   }
-  LogError("feed: the node takes no rows any more, as its listener has ended: {}", why);
+  // Without memory of its own, which may be what was lacking.
+  std::array<char, 200> line;
+  const auto end = fmt::format_to_n(line.data(), line.size(),
+                                    "feed: the node takes no rows any more, as its listener has "
+                                    "ended: {}",
+                                    why);
+  WriteLog(LogLevel::kError, {line.data(), std::min(end.size, line.size())});
 }
 
 void FeedListener::Join() {
