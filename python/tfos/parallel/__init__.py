@@ -181,8 +181,9 @@ class _Task:
                 index, self._count, tuple(gpus.indices), self._default_fs, os.getcwd(), tuple(hosts)
             )
             if gpus.indices:
-                hadoop_settings.adopt(self._hadoop_environment)  # Its process inherits them.
-                outcome = process.run(self._program, instance, gpus.descriptors)
+                outcome = process.run(
+                    self._program, instance, gpus.descriptors, self._hadoop_environment
+                )
             else:
                 hadoop.adopt(self._hadoop_environment)
                 with _no_gpus():

@@ -12,12 +12,13 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfos.base import child, gpu
 from tfos.base.environment import without_spark_secrets
 from tfos.base.programs import program_result
+from tfos.files import hadoop_settings
 from tfos.parallel.outcome import Outcome
 from tfos.spark import executor, task_state
 
@@ -34,16 +35,22 @@ class Order:
     instance: Any
 
 
-def run(program: bytes, instance: Any, held: Sequence[int]) -> Outcome:
+def run(
+    program: bytes, instance: Any, held: Sequence[int], hadoop_environment: Mapping[str, str]
+) -> Outcome:
     """Runs the pickled ``main(instance)`` in a fresh process, which sees ``instance.gpus`` alone.
 
     The process writes where this one does, and has ended when this returns or raises. It is killed
     when this one is. Until it has ended it holds the descriptors ``held``, too.
+
+    ``hadoop_environment`` are variables for Hadoop's client, except for those that this process has
+    of its own.
     """
     order = pickle.dumps(Order(held, task_state.of_this_task(), program, instance))
     with program_result.open_file() as result:
         environment = {
-            **without_spark_secrets(os.environ),
+            **hadoop_environment,
+            **hadoop_settings.without_adopted(without_spark_secrets(os.environ)),
             **gpu.environment(instance.gpus),
             "PYTHONPATH": executor.python_path(),
             program_result.VARIABLE: str(result.fileno()),

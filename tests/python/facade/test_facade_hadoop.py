@@ -8,7 +8,9 @@ import pytest
 
 from tensorflowonspark import TFCluster, TFParallel, pipeline
 from tfos import parallel
+from tfos.base.programs import program_pickle
 from tfos.files import hadoop_settings
+from tfos.parallel import process
 
 
 @pytest.mark.parametrize("gpu_count", [0, 1])
@@ -29,6 +31,20 @@ def test_an_instance_reaches_what_the_session_reaches(
 
     results = TFParallel.run(spark.sparkContext, program, None, 1, use_barrier=False)
     assert results == [("read", 4, gpu_count)]
+
+
+def test_the_settings_of_an_instance_with_gpus_are_for_its_process_alone(spark):
+    given = {"TFOS_HADOOP_OF_THE_SESSION": "a", "PATH": "b"}
+
+    def task(rows):
+        instance = parallel.Instance(0, 1, ("0",), "file://", os.getcwd(), ())
+        program = program_pickle.dumps(lambda instance: {name: os.environ[name] for name in given})
+        outcome = process.run(program, instance, (), given)
+        yield outcome.pickled, os.environ["PATH"], "TFOS_HADOOP_OF_THE_SESSION" in os.environ
+
+    [(seen, path, stays)] = spark.sparkContext.parallelize([0], 1).mapPartitions(task).collect()
+    assert cloudpickle.loads(seen) == {"TFOS_HADOOP_OF_THE_SESSION": "a", "PATH": path}
+    assert not stays
 
 
 def test_an_export_reaches_what_the_session_reaches(spark, mounted_path, tmp_path, leftovers):
