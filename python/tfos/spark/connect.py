@@ -231,6 +231,7 @@ class ConnectJobGroup:
             try:
                 self._cancelling.start()
             except RuntimeError:  # The interpreter ends, and starts no threads any more.
+                self._cancelling = threading.current_thread()  # It lives on, so once is enough.
                 self._interrupt()
 
     def task_counts(self) -> tuple[int, int]:

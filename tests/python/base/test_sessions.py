@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
+import types
 
 import pyspark.sql
 import pytest
@@ -13,7 +15,7 @@ from support.spark.fake import FakeSparkContext, fake_session
 from tfos import parallel, util
 from tfos.errors import BadInputError, TfosError
 from tfos.records.spark import sessions
-from tfos.spark.connect import ConnectContext
+from tfos.spark.connect import ConnectContext, ConnectJobGroup
 
 
 class ConnectSession:
@@ -128,6 +130,20 @@ def test_each_server_learns_the_profile_of_its_nodes(monkeypatch):
         (seen,) = server.registered
         assert seen.task_resources["cpus"].amount == 2
     assert SparkSession.getActiveSession() is active
+
+
+def test_where_no_thread_starts_jobs_are_cancelled_once(monkeypatch):
+    """As at the interpreter's end. A server that is gone is called for minutes."""
+
+    def refuse(thread):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    cancelled = []
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    group = ConnectJobGroup(types.SimpleNamespace(interruptTag=cancelled.append), "jobs")
+    group.cancel()
+    group.cancel()
+    assert cancelled == ["jobs"]
 
 
 def test_executors_without_tfos_are_named_by_what_to_do():
