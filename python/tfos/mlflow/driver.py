@@ -119,7 +119,8 @@ def _for_other_processes(uri: str) -> str:
     if uri.startswith(_SQLITE):
         return _SQLITE + os.path.abspath(uri.removeprefix(_SQLITE))
     if uri.startswith(_FILE) and not uri.startswith(f"{_FILE}/"):
-        uri = urllib.parse.unquote(uri.removeprefix(_FILE))
+        path = urllib.parse.unquote(uri.removeprefix(_FILE))
+        return pathlib.Path(path).absolute().as_uri()
     if ":" not in uri and uri != "databricks":
         return pathlib.Path(uri).absolute().as_uri()
     return uri

@@ -118,6 +118,7 @@ def test_nodes_get_paths_that_do_not_depend_on_the_drivers_directory(tmp_path, m
     assert driver._for_other_processes("mlruns") == (tmp_path / "mlruns").as_uri()
     for uri in ("file:my%20runs", "file:./my%20runs"):
         assert driver._for_other_processes(uri) == (tmp_path / "my runs").as_uri()
+    assert driver._for_other_processes("file:at%3A12") == (tmp_path / "at:12").as_uri()
     assert driver._for_other_processes("sqlite:///a.db") == f"sqlite:///{tmp_path}/a.db"
     for uri in ("http://host:5000", "databricks", "databricks://profile", "file:///a"):
         assert driver._for_other_processes(uri) == uri
