@@ -37,7 +37,7 @@ def accept(connection: socket.socket, key: str, name: str) -> bool:
 
 
 class AskedCoordinator:
-    """Answers tasks as a coordinator would: ``answers`` by path, and counts who has not its key."""
+    """Answers tasks as a coordinator would: ``answers`` by path, and counts callers without its key."""
 
     def __init__(self, key: str):
         self.answers: dict[str, Any] = {}
