@@ -56,22 +56,21 @@ class InflateSource : public ByteSource {
     stream_.next_out = BytesOf(room.data());
     stream_.avail_out = static_cast<uInt>(wanted);
     while (stream_.avail_out == wanted) {
-      if (stream_.avail_in == 0) {
-        TFOS_ASSIGN_OR_RETURN(const std::size_t read, source_->Read(block_));
-        if (read == 0) {
-          if (inside_) return Bad("the file ends in the middle of it");
-          return std::size_t{0};
-        }
-        stream_.next_in = BytesOf(block_.data());
-        stream_.avail_in = static_cast<uInt>(read);
+      if (!inside_) {
+        TFOS_ASSIGN_OR_RETURN(const bool more, Refill());
+        if (!more) return std::size_t{0};
+        TFOS_RETURN_IF_ERROR(BeginMember());
+        inside_ = true;
       }
-      if (!inside_) TFOS_RETURN_IF_ERROR(BeginMember());
-      inside_ = true;
+      // Before there is input: zlib may still hold what did not fit into the last room.
       const int result = inflate(&stream_, Z_NO_FLUSH);
       if (result == Z_STREAM_END) {
         inside_ = false;
         ++members_;
-      } else if (result != Z_OK && result != Z_BUF_ERROR) {
+      } else if (result == Z_BUF_ERROR) {
+        TFOS_ASSIGN_OR_RETURN(const bool more, Refill());
+        if (!more) return Bad("the file ends in the middle of it");
+      } else if (result != Z_OK) {
         damage_ = Bad(MessageOf(stream_, result));
         if (stream_.avail_out == wanted) return damage_;
         break;
@@ -83,6 +82,15 @@ class InflateSource : public ByteSource {
   const std::string& name() const override { return source_->name(); }
 
  private:
+  /// Reads input where zlib has none: whether there is any then.
+  Result<bool> Refill() {
+    if (stream_.avail_in > 0) return true;
+    TFOS_ASSIGN_OR_RETURN(const std::size_t read, source_->Read(block_));
+    stream_.next_in = BytesOf(block_.data());
+    stream_.avail_in = static_cast<uInt>(read);
+    return read > 0;
+  }
+
   Status BeginMember() {
     if (members_ == 0) return Status::Ok();
     if (compression_ != Compression::kGzip) return Bad("there is something behind its end");

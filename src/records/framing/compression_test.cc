@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <vector>
 
 #include "records/framing/test_records.h"
 
@@ -98,12 +99,13 @@ TEST(CompressionTest, NoticesEveryTruncationAndFlippedBit) {
   }
 }
 
-/// The text that can be read until the file ends or fails.
-std::string ReadableText(std::string_view file, Compression compression, std::size_t at_once) {
+/// The text that can be read, so much each time, until the file ends or fails.
+std::string ReadableText(std::string_view file, Compression compression, std::size_t at_once,
+                         std::size_t room_bytes = 1'000) {
   auto source = Decompress(std::make_unique<TrickleSource>(file, at_once), compression);
   EXPECT_TRUE(source.ok());
   std::string text;
-  std::byte room[1'000];
+  std::vector<std::byte> room(room_bytes);
   while (true) {
     const auto read = (*source)->Read(room);
     if (!read.ok()) {
@@ -124,6 +126,23 @@ TEST(CompressionTest, HandsOutWhatIsAheadOfDamageHoweverTheBytesCome) {
       EXPECT_EQ(ReadableText(file, compression, file.size()), ReadableText(file, compression, 1))
           << bit;
       file[bit / 8] ^= static_cast<char>(1 << (bit % 8));
+    }
+  }
+}
+
+// zlib may have taken all input while its output waits for room.
+TEST(CompressionTest, HandsOutWhatIsAheadOfATruncationHoweverLittleIsRead) {
+  // Both short and long copies of what came before.
+  const std::string text = Sample(300) + std::string(700, 'a') + Sample(40);
+  for (const auto compression : {Compression::kGzip, Compression::kZlib}) {
+    const std::string file = Compressed(text, compression);
+    for (std::size_t length = 1; length < file.size(); ++length) {
+      const std::string_view cut = std::string_view(file).substr(0, length);
+      const std::string readable = ReadableText(cut, compression, length, text.size());
+      for (const std::size_t room_bytes : {1U, 12U, 64U}) {
+        EXPECT_EQ(ReadableText(cut, compression, length, room_bytes), readable) << length;
+        EXPECT_EQ(ReadableText(cut, compression, 1, room_bytes), readable) << length;
+      }
     }
   }
 }
