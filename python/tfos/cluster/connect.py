@@ -7,6 +7,7 @@ The client may reach neither the executors nor they the client. So it asks the k
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import queue
@@ -31,6 +32,11 @@ logger = logging.getLogger(__name__)
 _WAIT_MS = 2000
 #: Calls that must not all fail before one has reached the keeper.
 _FIRST_ATTEMPTS = 3
+#: How long a message waits for others. A call takes Spark's server a tenth of a second, and some
+#: messages come together, as at the end of an epoch.
+_GATHER_SECONDS = 0.005
+#: The most bytes that go together, far below what the keeper takes.
+_GATHER_BYTES = 1 << 20
 #: Between two looks at the lease.
 _LOOK_SECONDS = 1.0
 #: Between two calls when one has failed.
@@ -193,17 +199,29 @@ class RemoteCoordinator:
                 self._end(answer["end"])
 
     def _send_all(self) -> None:
-        """Body of the thread that sends the messages, with the number of each: one that the keeper
-        has taken, though no answer came, is not taken again."""
-        number = -1
-        while (line := self._messages.get()) is not None:
-            number += 1
+        """Body of the thread that sends the messages, with the number of the first in each call:
+        those that the keeper has taken, though no answer came, are not taken again."""
+        number = 0
+        while lines := self._gathered():
             answer = None
             while answer is None and not self._ended.is_set():
-                answer, trouble = self._ask({"lines": [line], "first": number})
+                answer, trouble = self._ask({"lines": lines, "first": number})
                 if answer is None:
-                    logger.debug("a message for the coordinator is sent again: %s", trouble)
+                    logger.debug("messages for the coordinator are sent again: %s", trouble)
                     self._ended.wait(_PAUSE_SECONDS)
+            number += len(lines)
+
+    def _gathered(self) -> list[str]:
+        """The next messages, once there is one; none when no more come."""
+        lines: list[str] = []
+        with contextlib.suppress(queue.Empty):
+            while sum(map(len, lines)) < _GATHER_BYTES:
+                line = self._messages.get(timeout=_GATHER_SECONDS if lines else None)
+                if line is None:
+                    self._messages.put(None)  # for the next call
+                    break
+                lines.append(line)
+        return lines
 
     def _ask(self, request: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
         """The keeper's answer, or None and why there is none."""

@@ -12,6 +12,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 from functools import partial
 from types import SimpleNamespace
 
@@ -334,22 +335,29 @@ def test_a_server_that_falls_silent_ends_the_wait(monkeypatch):
 
 
 def test_messages_arrive_in_their_order_though_calls_fail():
-    taken, numbers = [], []
-    failures = iter([True, False, False])
+    calls = []  # the number of the first message of each, and the types of all
+    called, waiting = threading.Event(), threading.Event()
 
     def answer(request):
         asked = json.loads(request)
         if asked["lines"]:
-            numbers.append(asked["first"])
-            if next(failures):
+            calls.append((asked["first"], [json.loads(line)["type"] for line in asked["lines"]]))
+            if len(calls) == 1:
+                called.set()
+                assert waiting.wait(BOUND_SECONDS)
                 raise ConnectionError("for a moment")
-            taken.extend(json.loads(line)["type"] for line in asked["lines"])
             return "{}"
-        ended = "ended with code 0" if "exit" in taken else None
+        ended = "ended with code 0" if calls and calls[-1][1][-1] == "exit" else None
         return json.dumps({"events": [], "next": asked["after"] + 1, "end": ended})
 
     coordinator = remote(answer)
     coordinator.send("end_feed")
+    assert called.wait(BOUND_SECONDS)
+    coordinator.send("end_job", job="00")
+    coordinator.send("end_epoch", queue="input", epoch=0)
+    waiting.set()
     coordinator.close()
-    assert taken == ["end_feed", "exit"]
-    assert numbers == [0, 0, 1], "what is sent again has its number"
+    assert calls[:2] == [(0, ["end_feed"])] * 2, "what is sent again has its number"
+    assert calls[2][0] == 1
+    assert calls[2][1][:2] == ["end_job", "end_epoch"], "those that wait go together"
+    assert [kind for _, kinds in calls[1:] for kind in kinds][-1] == "exit"
