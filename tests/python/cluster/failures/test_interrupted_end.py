@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import psutil
 import pytest
 
@@ -50,7 +52,8 @@ def test_a_failed_cluster_that_nobody_closes_leaves_no_file_for_prometheus(
         spark, programs.fail_after_first_batch, nodes=1, args={"train": True}, **settings
     )
     assert list(directory.iterdir())
-    with pytest.raises(TfosError):
+    # The node may have all rows before the driver hears of its failure.
+    with contextlib.suppress(TfosError):
         cluster.train(spark.sparkContext.parallelize(range(100), 1))
     wait_for(lambda: not list(directory.iterdir()), "the file is gone")
     with pytest.raises(TfosError):
