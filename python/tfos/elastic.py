@@ -49,8 +49,9 @@ class State:
     Args:
         values: the parts of the state, by name, which are its attributes. Keras models, optimizers
             and variables, ``tf.Module``, ``tf.Variable``, and lists and dicts of these: their
-            variables are part of it. A model must have its weights. An optimizer may be a plain one
-            or one of ``ctx.distribute``, and gets its variables here if the state has one model.
+            variables are part of it. A model must have its weights, and that of ``compile`` brings
+            its optimizer. An optimizer may be a plain one or one of ``ctx.distribute``, and gets
+            its variables here if the state has one model.
             All else, such as ``step=0``, is a value that is assigned anew (``state.step += 1``) and
             can be pickled.
     """
@@ -71,6 +72,9 @@ class State:
                 self._plain.append(name)
                 setattr(self, name, value)
         _build(self._parts)
+        #: What has the variables of the state.
+        self._shared = [*_leaves(self._parts)]
+        self._shared += _optimizers_of(self._shared)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("_"):
@@ -100,7 +104,7 @@ class State:
         values = pickle.loads(opened(self._share().rest))
         for name in self._plain:
             super().__setattr__(name, pickle.loads(values[name]))
-        for leaf in _leaves(self._parts):
+        for leaf in self._shared:
             if is_distributed(leaf):
                 leaf._together.begin_shared()
         group.set_in_steps(self._lets_in)
@@ -126,7 +130,7 @@ class State:
     def _share(self, joining: bool = False) -> sharing.Given:
         values = {name: _pickled(name, getattr(self, name)) for name in self._plain}
         return sharing.share(
-            [variable for leaf in _leaves(self._parts) for variable in _variables_of(leaf)],
+            [variable for leaf in self._shared for variable in _variables_of(leaf)],
             sharing.Given(rest=sealed(pickle.dumps(values))),
             rest_names=self._plain,
             joining=joining,
@@ -150,6 +154,14 @@ def _is_of_keras(value: Any) -> bool:
 
 def _is_optimizer(value: Any) -> bool:
     return _is_of_keras(value) and hasattr(value, "apply_gradients")
+
+
+def _is_built(optimizer: Any) -> bool:
+    return bool(getattr(optimizer, "built", getattr(optimizer, "_built", True)))
+
+
+def _is_model(value: Any) -> bool:
+    return _is_of_keras(value) and hasattr(value, "_flatten_layers")
 
 
 def _is_variable(value: Any) -> bool:
@@ -186,7 +198,7 @@ def _build(parts: dict[str, Any]) -> None:
     models = []
     for name, part in parts.items():
         for leaf in _leaves(part):
-            if not _is_of_keras(leaf) or not hasattr(leaf, "_flatten_layers"):
+            if not _is_model(leaf):
                 continue
             if not all(layer.built for layer in leaf._flatten_layers()):
                 raise BadInputError(
@@ -197,7 +209,7 @@ def _build(parts: dict[str, Any]) -> None:
                 models.append(leaf)
     for name, part in parts.items():
         for leaf in _leaves(part):
-            if not _is_optimizer(leaf) or getattr(leaf, "built", getattr(leaf, "_built", True)):
+            if not _is_optimizer(leaf) or _is_built(leaf):
                 continue
             if len(models) != 1:
                 raise BadInputError(
@@ -205,6 +217,18 @@ def _build(parts: dict[str, Any]) -> None:
                     f"{len(models)} models: call optimizer.build(variables) before"
                 )
             leaf.build(models[0].trainable_variables)
+
+
+def _optimizers_of(leaves: list[Any]) -> list[Any]:
+    """Those of compiled models among them that are not among them, with their variables."""
+    found: list[Any] = []
+    for model in leaves:
+        optimizer = getattr(model, "optimizer", None) if _is_model(model) else None
+        if optimizer is not None and not any(optimizer is each for each in [*leaves, *found]):
+            if not _is_built(optimizer):
+                optimizer.build(model.trainable_variables)
+            found.append(optimizer)
+    return found
 
 
 def _pickled(name: str, value: Any) -> bytes:

@@ -48,6 +48,11 @@ def state_of(callbacks: Iterable[Any]) -> State:
     }
 
 
+def kinds_of(callbacks: Iterable[Any]) -> list[str]:
+    """The classes of those among them that have such a state."""
+    return list(_with_state(callbacks))
+
+
 def state_within(callbacks: Iterable[Any], begun: State) -> State:
     """That of a training that begins the epoch at hand once more, or goes on within it. ``begun``:
     that of when the epoch began."""

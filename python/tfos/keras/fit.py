@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -28,7 +28,7 @@ from tfos.keras.joining import (
     state_of,
 )
 from tfos.keras.skipping import OF_OTHERS, note_error, skip_no_more, skip_steps
-from tfos.keras.variables import accumulated_in, steps_of
+from tfos.keras.variables import accumulated_in, kept_rate, steps_of
 
 
 def is_distributed(optimizer: Any) -> bool:
@@ -94,6 +94,7 @@ class _Begin(Callback):
     def __init__(self, model: Any, callbacks: list[Any]) -> None:
         self.model = model
         self._callbacks = callbacks
+        self._keep_rate: Callable[[], None] = lambda: None
 
     def on_train_begin(self, logs: Any = None) -> None:
         model, optimizer = self.model, self.model.optimizer
@@ -111,10 +112,14 @@ class _Begin(Callback):
         )
         if shared != epoch:
             model._initial_epoch = shared
+        if steps > 0:
+            self._keep_rate = kept_rate(optimizer)
         skips = steps > 0 and skip_steps(model, steps, doing=OF_OTHERS)
         begin_with(rest, self._callbacks, steps if skips else 0)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._keep_rate()
+        self._keep_rate = lambda: None
         # It belongs to this fit alone, which has read it by now: Keras never takes it back.
         self.model._initial_epoch = None
 

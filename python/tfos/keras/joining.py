@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfos import collective
+from tfos.errors import BadInputError
 from tfos.keras import callback_state, reporting
 from tfos.keras.callback import Callback
 
@@ -26,6 +27,7 @@ def joining(model: Any, callbacks: Sequence[Any]) -> tuple[list[Callback], list[
     first: to be called before those of the program, ``callbacks``, or after them."""
     if not lets_in():
         return [], []
+    check_one_optimizer(model, "fit with nodes=(least, most)")
     if collective.group().feed is not None:
         return [BetweenEpochs(model, callbacks)], []
     return [], [Joining(model, callbacks)]
@@ -124,6 +126,22 @@ def begin_with(rest: bytes, callbacks: Sequence[Any], skipped: int) -> None:
     reporting.begin_after(given["steps"] - skipped, skipped)
     if given["epochs"] is not None:
         collective.group().feed.begin_at(given["epochs"])
+
+
+def check_one_optimizer(model: Any, what: str) -> None:
+    """Raises BadInputError for a model that has optimizers besides that of ``compile``, as a GAN:
+    nobody says which variables they train. ``what``: what the model can't have."""
+    names = [
+        name
+        for name, value in vars(model).items()
+        if hasattr(value, "apply_gradients") and value is not model.optimizer
+    ]
+    if names:
+        raise BadInputError(
+            f"{what} is for models with one optimizer, that of compile: model.{names[0]} is "
+            "another one, and its state would be left out. Train with a loop of your own in "
+            "tfos.elastic.State, which takes several optimizers"
+        )
 
 
 def state_of(model: Any) -> list[Any]:

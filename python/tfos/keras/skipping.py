@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfos.keras.variables import kept_rate
+
 #: What a node does then, for people.
 OF_A_CHECKPOINT = "passing over steps that a checkpoint has"
 OF_OTHERS = "passing over steps that the others have made"
@@ -15,13 +17,15 @@ OF_OTHERS = "passing over steps that the others have made"
 def skip_steps(model: Any, steps: int, *, reads: bool = True, doing: str = OF_A_CHECKPOINT) -> bool:
     """Has the first epoch of ``fit`` read past so many batches, or all that it has here: then
     :func:`skip_no_more` at its end. Callbacks hear of their steps, and count as on the other nodes.
-    Their logs mean nothing. Returns whether it can. ``reads``: the data has these batches.
-    ``doing``: what it does so long, for people."""
+    Their logs mean nothing. The learning rate stays as it is, as callbacks have changed it after
+    these steps before. Returns whether it can. ``reads``: the data has these batches. ``doing``:
+    what it does so long, for people."""
     plain = getattr(model, "train_function", None)
     if plain is None or not hasattr(model, "steps_per_execution"):
         return False
     left = steps
     results = model.get_metrics_result
+    keep_rate = kept_rate(model.optimizer)
 
     def results_so_far() -> Any:
         # Keras makes the metrics of ``compile`` when it trains on a batch.
@@ -32,6 +36,7 @@ def skip_steps(model: Any, steps: int, *, reads: bool = True, doing: str = OF_A_
 
     def train_function(iterator: Any) -> Any:
         nonlocal left
+        keep_rate()
         if left == 0:  # Only now, so that callbacks of the last one that was skipped see that.
             skip_no_more(model)
             return plain(iterator)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,22 @@ def accumulated_in(optimizer: Any) -> list[Any]:
     average them, so they are each node's own. In the scaling of losses there are none: averages go
     into it, which the optimizer inside adds up."""
     return [each for each in getattr(optimizer, "_accumulated_gradients", ()) if each is not None]
+
+
+def kept_rate(optimizer: Any) -> Callable[[], None]:
+    """What gives it the learning rate again that it has now: a ``fit`` that goes on within an epoch
+    has the rate of that epoch, and callbacks change it once more as they begin the epoch. Schedules
+    need none of it, as they go by the steps."""
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    rate = getattr(optimizer, "_learning_rate", None)
+    if not hasattr(rate, "assign"):
+        return lambda: None
+    value = np.asarray(rate)
+
+    def give_again() -> None:
+        rate.assign(value)
+
+    return give_again
 
 
 def whole_value(variable: Any) -> int:

@@ -181,8 +181,8 @@ def _prepare_keras(link: AgentLink, feed: FeedSource | None, package: str) -> No
 
     try:
         reporting.prepare(sys.modules[package], link.report_of_keras, link.say, link.look_again)
-        if feed is not None:
-            ended_feed.prepare(sys.modules[package], feed.asked_for_more, link.leave_out_unknown)
+        has_ended = (lambda: False) if feed is None else feed.asked_for_more
+        ended_feed.prepare(sys.modules[package], has_ended, link.leave_out_unknown)
     except Exception as error:  # whatever a module of that name is, its program is worth more
         warnings.warn(
             f"{package}'s fit does not say how far it is: {error!r}", RuntimeWarning, stacklevel=2

@@ -291,6 +291,12 @@ def test_all_begin_with_the_values_of_the_chief(nodes):
     assert chief["iterations"] == 3
 
 
+def test_a_compiled_model_brings_its_optimizer(nodes):
+    chief, worker = nodes.run(programs.begins_compiled)
+    assert chief == worker
+    assert chief[0] == 3, "its steps"
+
+
 def test_states_that_differ_are_an_error_that_names_the_part(nodes):
     for error in nodes.failures_of(programs.other_names):
         assert "number 1 (" in error

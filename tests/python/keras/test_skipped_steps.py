@@ -59,6 +59,29 @@ def test_all_batches_of_later_epochs_are_trained(steps, steps_per_epoch):
     assert trained == [first, first + BATCHES, first + 2 * BATCHES]
 
 
+def test_the_rate_of_the_others_stays():
+    """Callbacks have changed it on them, in this epoch and after each of these steps."""
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False)])
+    # Of each batch, the only weight shows the rate.
+    model.compile(keras.optimizers.SGD(0.5), lambda labels, given: given)
+    model.set_weights([np.zeros((1, 1), np.float32)])
+
+    class Given(_Begin):
+        def share(self, variables, epoch, **_):
+            return epoch, 2, b""
+
+        def on_train_begin(self, logs=None):
+            self.model.optimizer._together = self
+            super().on_train_begin(logs)
+
+    def halve(number, logs=None):
+        model.optimizer.learning_rate = float(model.optimizer.learning_rate) / 2
+
+    halving = keras.callbacks.LambdaCallback(on_epoch_begin=halve, on_train_batch_end=halve)
+    model.fit(batches(3), verbose=0, callbacks=[halving, Given(model, [])])
+    assert model.get_weights()[0][0, 0] == -0.5, "one step, of the rate that was given"
+
+
 @pytest.mark.parametrize("steps", [1, BATCHES, BATCHES + 3])
 def test_metrics_are_made_when_the_first_batch_is_trained(steps):
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False)])

@@ -49,7 +49,7 @@ class Agreement:
         self._request = _request_of(model) if within_epochs else None
         #: Of the directory.
         self._mark: int | None = None
-        #: Of the last checkpoint that they began; 0 on a node that has joined since.
+        #: Of the last checkpoint that they began, as far as this node knows.
         self._number = 0
 
     def begin(self) -> None:
@@ -90,6 +90,8 @@ class Agreement:
         try:
             self._mark = self._directory.mark()
             self._directory.try_to_write()
+            # Those who knew the number of the last one may be lost before the next.
+            self._number = self._directory.last_number()
         except OSError as error:
             raise unusable(self._directory.name, error) from error
         if self._mark is None:

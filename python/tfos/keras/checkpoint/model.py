@@ -11,7 +11,7 @@ from tfos.errors import BadInputError
 from tfos.keras.checkpoint.archive import Variable
 from tfos.keras.checkpoint.directory import Saved
 from tfos.keras.fit import is_distributed
-from tfos.keras.joining import state_of
+from tfos.keras.joining import check_one_optimizer, state_of
 
 
 def check(model: Any, nodes: int) -> None:
@@ -26,6 +26,7 @@ def check(model: Any, nodes: int) -> None:
             "ctx.distribute(optimizer). Nodes with a model each can have a BackupAndRestore of "
             "Keras each"
         )
+    check_one_optimizer(model, "ctx.checkpoint")
     if not all(layer.built for layer in model._flatten_layers()):
         raise BadInputError(
             "ctx.checkpoint needs a model that has its weights before the first step: give it an "

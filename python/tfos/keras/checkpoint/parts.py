@@ -90,7 +90,12 @@ class PartedDirectory(CheckpointDirectory):
         the largest number of a checkpoint there, 0 if there is none."""
         mark = secrets.randbits(62)
         self._write_file(f"{self._path}/{_MARK}", lambda to: to.write(f"{mark}\n".encode()))
-        return mark, max(self._numbers(), default=0)
+        return mark, self.last_number()
+
+    def last_number(self) -> int:
+        """The largest number of a checkpoint there, written to its end or not; 0 if there is
+        none."""
+        return max(self._numbers(), default=0)
 
     def mark(self) -> int | None:
         """What :meth:`begin` has left; None if nobody has begun here."""

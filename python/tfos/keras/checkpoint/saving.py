@@ -13,6 +13,7 @@ writes the manifest when it has found all parts (:mod:`tfos.keras.checkpoint.par
 
 from __future__ import annotations
 
+import itertools
 import time
 import warnings
 from collections.abc import Callable
@@ -43,7 +44,7 @@ from tfos.keras.empty_epochs import EpochWatch
 from tfos.keras.fit import is_distributed
 from tfos.keras.position.looks import Looks
 from tfos.keras.skipping import is_skipping, skip_no_more, skip_steps
-from tfos.keras.variables import steps_of, whole_value
+from tfos.keras.variables import kept_rate, steps_of, whole_value
 
 #: How long the end of training waits for the last checkpoint, in seconds.
 LAST_WRITE_TIMEOUT = 600.0
@@ -111,6 +112,8 @@ class Checkpoints(Callback):
         self._remembered: callback_state.State = {}
         self._watch = EpochWatch()
         self._looks: Looks | None = None  # of a node that Spark feeds
+        #: In the first epoch of a fit that goes on within it.
+        self._keep_rate: Callable[[], None] = lambda: None
         self._restoring = Restoring(self._directory, epochs_done, steps_done)
         self._last_time = 0.0
         self._counts = {"checkpoints": 0, "checkpoint_failures": 0}
@@ -121,6 +124,7 @@ class Checkpoints(Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         model = self.model
         check(model, self._nodes)
+        self._check_place()
         if self._epochs_done is not None and self.params.get("steps") is not None:
             raise BadInputError(
                 "resume: the driver counts the epochs that it feeds, and this fit counts epochs of "
@@ -154,6 +158,8 @@ class Checkpoints(Callback):
                 self._agreement.join()
         if position is not None:
             epoch, step = position
+            if step:
+                self._keep_rate = kept_rate(optimizer)
             had_ended = callback_state.has_ended_training(self.companions)
             model._initial_epoch = max(epoch, self.params["epochs"]) if had_ended else epoch
             skipped = False
@@ -175,6 +181,8 @@ class Checkpoints(Callback):
                 )
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._keep_rate()
+        self._keep_rate = lambda: None
         self._epoch, self._step = epoch, 0
         self._epochs_read = None if self._feed is None else self._feed.epochs_read()
         self._remembered = callback_state.state_of(self.companions)
@@ -237,6 +245,17 @@ class Checkpoints(Callback):
                 stacklevel=2,
             )
         self._note_outcomes()
+
+    def _check_place(self) -> None:
+        """Raises :class:`BadInputError` where callbacks with a state come later: each epoch would
+        be saved before they decide, and training begins with them afresh after it was restored."""
+        before = itertools.takewhile(lambda each: each is not self, self.companions)
+        later = callback_state.kinds_of(self.companions[len([*before]) :])
+        if later:
+            raise BadInputError(
+                f"ctx.checkpoint comes before {', '.join(later)} in callbacks=, so it would save "
+                "each epoch before they have seen it. Give it as the last callback"
+            )
 
     def _due_in(self) -> float:
         """Seconds until a checkpoint within an epoch is due. While one is written, none is."""

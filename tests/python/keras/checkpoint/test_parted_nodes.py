@@ -109,6 +109,12 @@ def test_a_node_that_joins_without_the_directory_of_the_others_fails(tmp_path):
         agreement.join()
 
 
+def test_nodes_that_all_have_joined_count_on(two_nodes, tmp_path):
+    PartedDirectory(tmp_path).begin()
+    (tmp_path / "checkpoint-00000007").mkdir()
+    assert two_nodes.run(programs.number_after_joining, str(tmp_path)) == [8, 8]
+
+
 def test_all_hear_of_a_part_that_cannot_be_written(two_nodes, tmp_path):
     chief, worker = two_nodes.run(programs.cannot_write_once, str(tmp_path))
     assert chief[0] == worker[0] == {"checkpoints": 1, "checkpoint_failures": 1}

@@ -58,3 +58,16 @@ def other_shapes(ctx):
 
     with tfos.elastic.State(variable=tf.Variable(tf.zeros([2 + ctx.rank])), step=0):
         pass
+
+
+def begins_compiled(ctx):
+    """What the optimizer of a compiled model has on each node after the beginning of the block."""
+    import keras
+    import tfos
+
+    model = keras.Sequential([keras.Input([4]), keras.layers.Dense(1, use_bias=False)])
+    model.compile(keras.optimizers.SGD(0.5, momentum=0.9), "mse")
+    if ctx.is_chief:  # It has trained; the others join.
+        model.fit(np.ones([1, 4]), np.ones([1, 1]), epochs=3, verbose=0)
+    with tfos.elastic.State(model=model, step=0):
+        return [variable.numpy().tolist() for variable in model.optimizer.variables]
