@@ -163,6 +163,9 @@ Status Fused::Broadcast(std::uint32_t root, std::span<const Exchanged> tensors,
     Pack(DType::kBytes, 1, tensors, 0);
     TFOS_RETURN_IF_ERROR(transaction.Broadcast(root, buffer_, name));
     Unpack(DType::kBytes, 1, tensors);
+    // It may have held all of a model, of which steps move the gradients alone.
+    buffer_.clear();
+    buffer_.shrink_to_fit();
     return {};
   });
 }

@@ -20,7 +20,7 @@ struct Exchanged {
 
 /// Several tensors in one operation, which costs as much as one tensor of their size.
 ///
-/// Owner and lifetime: borrows the group; keeps memory for as many bytes as it has ever moved.
+/// Owner and lifetime: borrows the group; keeps memory for as many bytes as it has summed at once.
 /// Threads: one at a time. Errors: those of the group.
 class Fused {
  public:
