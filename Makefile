@@ -23,7 +23,7 @@ PYTEST = .venv/bin/python -m pytest --numprocesses $$(( $(JOBS) < 4 ? $(JOBS) + 
 # What tools/checks/report_tests.py reads.
 RESULTS = build/test-results
 # Those of an earlier run would stand for tests that did not run in this one.
-CTEST = mkdir -p $(RESULTS) && rm -f $(RESULTS)/cpp.xml $(RESULTS)/python.xml && ctest --no-tests=error --output-junit $(CURDIR)/$(RESULTS)
+CTEST = mkdir -p $(RESULTS) && rm -f $(RESULTS)/cpp.xml $(RESULTS)/python.xml && ctest --no-tests=error --output-junit "$(CURDIR)"/$(RESULTS)
 # Each fuzz target runs so long.
 FUZZ_SECONDS ?= 20
 # For so long work of all kinds runs while things fail, and the seed of its first case.

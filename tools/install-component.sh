@@ -5,7 +5,9 @@
 # DIRECTORY           default: /usr/local/service/tensorflowonspark
 # --python PYTHON     uses this Python, with all it needs, instead of making an environment in DIRECTORY/python
 # --wheel FILE        of tfos; default: one is built from these sources
-# --tensorflow PACKAGE  default: tensorflow-cpu==2.21.*
+# --tensorflow PACKAGE  default: tensorflow-cpu==2.21.*, on Arm tensorflow==2.21.*
+#
+# PYTHON in the environment names the Python, 3.11 or newer, that the environment is made with; default: python3
 #
 # Into a directory that has it already it puts the new version; conf/tfos-env.sh stays as it is. examples/emr/README.md
 # says what to do with it.
@@ -14,7 +16,7 @@ set -euo pipefail
 directory=/usr/local/service/tensorflowonspark
 python=
 wheel=
-tensorflow='tensorflow-cpu==2.21.*'
+tensorflow=
 while (($# > 0)); do
   case $1 in
     -h | --help)
@@ -31,6 +33,15 @@ while (($# > 0)); do
   esac
 done
 
+if [[ -n $python && -n $wheel$tensorflow ]]; then
+  echo "--python takes what it needs from there: leave --wheel and --tensorflow away" >&2
+  exit 2
+fi
+if [[ -z $tensorflow ]]; then
+  tensorflow='tensorflow-cpu==2.21.*'
+  if [[ $(uname -m) == aarch64 ]]; then tensorflow='tensorflow==2.21.*'; fi
+fi
+
 # What was given relative to the caller's directory; a program's name alone is looked for on PATH.
 directory=$(realpath -ms -- "$directory")
 if [[ $python == */* ]]; then python=$(realpath -ms -- "$python"); fi
@@ -39,8 +50,15 @@ cd "$(dirname "$(realpath "$0")")/.."
 mkdir -p "$directory"
 
 if [[ -z $python ]]; then
+  base=${PYTHON:-python3}
+  "$base" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+    echo "Python 3.11 or newer is needed; $base is $("$base" --version 2>&1). Set PYTHON." >&2
+    exit 2
+  }
   python=$directory/python/bin/python
-  "${PYTHON:-python3}" -m venv "$directory/python"
+  clear=()  # An environment keeps the Python that it was made with.
+  if [[ -e $python && $("$python" --version 2>&1) != $("$base" --version) ]]; then clear=(--clear); fi
+  "$base" -m venv "${clear[@]}" "$directory/python"
   pip=("$python" -m pip --disable-pip-version-check --quiet)
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT

@@ -8,13 +8,13 @@ set -euo pipefail
 
 declare -A packages_of=(
   [run]="python3 python3-venv"
-  [build]="g++ cmake ninja-build ccache libboost1.81-dev libssl-dev nlohmann-json3-dev libcli11-dev
+  [build]="python3-venv g++ cmake ninja-build ccache libboost1.81-dev libssl-dev nlohmann-json3-dev libcli11-dev
            libspdlog-dev libfmt-dev zlib1g-dev python3-dev"
   [test]="libgtest-dev libgmock-dev iproute2 tcpdump tcpflow chromium chromium-driver"
   [hdfs]=""
   [bench]="libgloo-dev"
-  [analyse]="clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev"
-  [dist]="gcc-12 g++-12 gcc-12-aarch64-linux-gnu g++-12-aarch64-linux-gnu libc6-dev-arm64-cross make perl"
+  [analyse]="git clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev"
+  [dist]="git gcc-12 g++-12 gcc-12-aarch64-linux-gnu g++-12-aarch64-linux-gnu libc6-dev-arm64-cross make perl"
   [test-dist]="debootstrap qemu-user-static binfmt-support"
 )
 
@@ -41,6 +41,11 @@ for job in "$@"; do
     is_installed "$package" || missing+=("$package")
   done
   if [[ $job == run ]] && ! has_java; then
+    if [[ -n ${JAVA_HOME:-} ]]; then
+      echo "JAVA_HOME is $JAVA_HOME, and Spark 4 needs a Java of 17 or newer there: unset it, or" \
+        "let it name one." >&2
+      exit 1
+    fi
     missing+=(openjdk-17-jre-headless)
   fi
   if [[ $job == build ]] && ! { has_java_headers && command -v javac >/dev/null; }; then
@@ -70,7 +75,14 @@ fi
 lock_seconds=300
 echo "Installing: ${missing[*]}"
 echo "If another program holds the lock of dpkg, this waits up to $lock_seconds s for it."
-"${as_root[@]}" apt-get update -qq
+# `apt-get update` fails at once where its own lock is held, whatever it is told.
+until said=$("${as_root[@]}" apt-get update -qq 2>&1); do
+  if [[ $said != */var/lib/apt/lists/lock* ]] || ((SECONDS > lock_seconds)); then
+    echo "$said" >&2
+    exit 1
+  fi
+  sleep 2
+done
 root=$(cd "$(dirname "$0")/.." && pwd)
 "$root"/tools/logged.sh "$root"/build/packages.log "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
   apt-get -o "DPkg::Lock::Timeout=$lock_seconds" install -y --no-install-recommends "${missing[@]}"

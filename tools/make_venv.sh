@@ -16,9 +16,10 @@ python=${PYTHON:-python3}
   exit 1
 }
 
-# The same TensorFlow with and without CUDA: the latter is a third of the download.
+# The same TensorFlow with and without CUDA: the latter is a third of the download. For Arm there is
+# one alone, without.
 tensorflow=tensorflow-cpu
-if [[ -e /dev/nvidia0 ]]; then
+if [[ -e /dev/nvidia0 || $(uname -m) == aarch64 ]]; then
   tensorflow=tensorflow
 fi
 
@@ -31,12 +32,14 @@ if [[ -e $stamp && $(<"$stamp") == "$wanted" ]]; then
   exit 0
 fi
 
-if [[ -e $folder/pyvenv.cfg && ! -e $stamp ]]; then
+mkdir -p "$folder"
+if [[ ! -e $stamp && -n $(ls -A "$folder") ]]; then
   echo "$folder was not made by this script, which would clear it. Move it away, or delete it." >&2
   exit 1
 fi
-"$python" -m venv --clear "$folder"
-: >"$stamp"
+find "$folder/" -mindepth 1 -delete
+: >"$stamp"  # First, as what comes may fail.
+"$python" -m venv "$folder"
 pip=("$folder"/bin/python -m pip --disable-pip-version-check install --progress-bar off --require-hashes)
 echo "Installing Python packages ($tensorflow, pyspark and what they need) ..."
 log=$(basename "$folder").log

@@ -27,7 +27,7 @@ while (($# > 0)); do
   printf '\n[%d/%d] %s ...\n' "$number" "$total" "$title"
   step_begin=$SECONDS
   status=0
-  bash -c "$command" || status=$?
+  bash -o pipefail -c "$command" || status=$?
   elapsed=$((SECONDS - step_begin))
   line=$(printf '%6d s  %s' "$elapsed" "$title")$'\n'
   table+=$line

@@ -128,7 +128,7 @@ def make_sdist(folder: Path) -> Path:
     sources = BUILD / "sources"
     shutil.rmtree(sources, ignore_errors=True)
     names = subprocess.run(
-        ["git", "-C", ROOT, "ls-files", "-z"], check=True, capture_output=True, text=True
+        ["git", "-C", ROOT, "ls-files", "-z"], check=True, stdout=subprocess.PIPE, text=True
     ).stdout
     for name in names.split("\0")[:-1]:
         copy = sources / name
@@ -154,7 +154,10 @@ def main() -> int:
         parser.error(f"--machine: {os.uname().machine} is this machine, and needed for the others")
     # What tools write as the time of a file: that of the commit.
     os.environ["SOURCE_DATE_EPOCH"] = subprocess.run(
-        ["git", "-C", ROOT, "log", "-1", "--format=%ct"], check=True, capture_output=True, text=True
+        ["git", "-C", ROOT, "log", "-1", "--format=%ct"],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
     ).stdout.strip()
 
     shutil.rmtree(OUT, ignore_errors=True)

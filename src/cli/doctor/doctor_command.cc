@@ -72,6 +72,8 @@ int RunDoctor(const DoctorOptions& options, std::ostream& out) {
     if (options.json) arguments.emplace_back("--json");
     return BecomePython("doctor", FindOwnPython(), "tfos.cli.doctor_cluster", arguments);
   }
+  // As -P, which older Pythons don't know: one of these may be asked what it has.
+  ::setenv("PYTHONSAFEPATH", "1", 1);
   if (options.settings) return PrintSettings(FindOwnPython(), options.json, out);
   const std::string python = FindPython();
   std::vector<Check> checks;
@@ -117,7 +119,8 @@ void AddDoctorCommand(CLI::App& app, int& exit_code) {
 
 int BecomePython(const std::string& name, const std::string& python, const std::string& module,
                  const std::vector<std::string>& arguments) {
-  std::vector<std::string> words = {python, "-m", module};
+  // -P: the working directory may be anybody's, and hold a module of such a name.
+  std::vector<std::string> words = {python, "-P", "-m", module};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);

@@ -37,6 +37,17 @@ def test_commands_that_tfos_itself_starts_are_hidden():
         assert run(name, "--help").returncode == 0, "it is there"
 
 
+@pytest.mark.parametrize("words", [("examples", "list"), ("doctor", "--settings")])
+def test_modules_of_the_working_directory_are_not_run(tmp_path, words):
+    for name in ("tfos", "shlex"):
+        (tmp_path / f"{name}.py").write_text("open('ran', 'w')\n")
+    done = subprocess.run(
+        [executable.path(), *words], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
 def test_help_and_version_are_no_errors():
     assert "Usage: tfos" in run("--help").stdout
     for option in ("--help", "--version"):

@@ -442,6 +442,7 @@ def test_the_second_submission_packs_nothing(environment, tmp_path, monkeypatch,
         (lambda env: (env / "pyvenv.cfg").unlink(), "conda-pack"),
         (lambda env: editable(packages(env)).write_text("{"), "direct_url.json"),
         (lambda env: editable(packages(env)), "installed editable"),
+        (lambda env: (env / "bin/python").unlink(), "python can't be run .No such file"),
     ],
 )
 def test_what_would_not_work_on_the_cluster_is_not_packed(environment, spoil, message):

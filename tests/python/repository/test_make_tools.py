@@ -57,6 +57,10 @@ def test_a_table_of_what_each_step_took_comes_last_and_into_a_file(tmp_path):
     assert [line.split()[2] for line in taken] == ["First", "Second", "Third"]
 
 
+def test_a_step_fails_with_the_first_command_of_its_pipe():
+    assert run("tools/steps.sh", "First", "exit 3 | true").returncode == 3
+
+
 def test_the_first_failing_step_ends_the_run_with_its_status():
     done = run("tools/steps.sh", "First", "exit 3", "Second", "echo two")
     assert done.returncode == 3
@@ -127,6 +131,21 @@ def test_an_environment_of_somebody_elses_is_not_cleared(tmp_path):
     )
 
 
+def test_only_an_environment_of_its_own_is_cleared(tmp_path):
+    folder, python = tmp_path / "environment", tmp_path / "python"
+    # Conda's have no pyvenv.cfg.
+    (folder / "conda-meta").mkdir(parents=True)
+    python.write_text('#!/bin/sh\n[ "$2" = venv ] && exit 9\necho Python 3.11.2\n')
+    python.chmod(0o755)
+    environment = {**os.environ, "PYTHON": str(python)}
+    done = run("tools/make_venv.sh", folder, env=environment)
+    assert done.returncode == 1 and "was not made by this script" in done.stderr
+    (folder / "conda-meta").rmdir()
+    for _ in range(2):  # It knows again what it has begun.
+        done = run("tools/make_venv.sh", folder, env=environment)
+        assert (done.returncode, done.stderr) == (9, "")
+
+
 def test_missing_packages_are_named_without_the_right_to_install_them():
     # Somebody else may read neither this checkout nor pytest's directories.
     with tempfile.TemporaryDirectory() as directory:
@@ -158,7 +177,15 @@ def test_missing_packages_are_installed_and_no_others(tmp_path):
         tmp_path,
         dpkg_query='[ "$4" = cmake ] && echo unknown || echo installed',
         sudo='[ "$1" = -v ] || "$@"',
-        apt_get='echo "apt-get $*"',
+        apt_get=f"""echo "apt-get $*"
+            [ "$1" = update ] || exit 0
+            echo update >>{tmp_path}/updates
+            # Another apt is at work at first.
+            [ -s {tmp_path}/free ] || {{
+              echo 1 >{tmp_path}/free
+              echo "E: Could not get lock /var/lib/apt/lists/lock" >&2
+              exit 100
+            }}""",
     )
     # With a log of its own: another run of the tests may be in this checkout.
     tools = tmp_path / "checkout/tools"
@@ -167,12 +194,36 @@ def test_missing_packages_are_installed_and_no_others(tmp_path):
         shutil.copy(ROOT / "tools" / name, tools)
     done = run("bash", tools / "install_packages.sh", "build", env=environment)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1].startswith("apt-get update")
+    assert (tmp_path / "updates").read_text() == "update\n" * 2
     install = (tools.parent / "build/packages.log").read_text().strip()
     # It waits while another apt holds the lock, and has said so.
     assert install.startswith("apt-get -o DPkg::Lock::Timeout=300 install ")
     assert install.endswith("--no-install-recommends cmake")
     assert "holds the lock of dpkg, this waits up to 300 s for it" in done.stdout
+
+
+def test_packages_that_cannot_be_looked_up_fail_at_once(tmp_path):
+    environment = fake_commands(
+        tmp_path,
+        dpkg_query='[ "$4" = cmake ] && echo unknown || echo installed',
+        sudo='[ "$1" = -v ] || "$@"',
+        apt_get="echo E: no network >&2; exit 100",
+    )
+    done = run("bash", "tools/install_packages.sh", "build", env=environment)
+    assert done.returncode == 1 and done.stderr.strip() == "E: no network"
+
+
+def test_an_old_java_home_is_named(tmp_path):
+    fake_commands(tmp_path, java="echo 'openjdk version \"11.0.2\"' >&2")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "java").rename(tmp_path / "bin/java")
+    environment = {
+        **fake_commands(tmp_path, dpkg_query="echo installed", apt_get="exit 9"),
+        "JAVA_HOME": str(tmp_path),
+    }
+    done = run("bash", "tools/install_packages.sh", "run", env=environment)
+    assert done.returncode == 1
+    assert f"JAVA_HOME is {tmp_path}, and Spark 4 needs a Java of 17" in done.stderr
 
 
 def test_nothing_is_done_when_nothing_is_missing(tmp_path):
