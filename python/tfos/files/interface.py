@@ -16,6 +16,8 @@ class FileStatus(NamedTuple):
     is_directory: bool
     #: Bytes; 0 for a directory.
     size: int
+    #: Itself a link of this host, to what the rest says.
+    is_link: bool = False
 
 
 #: In :class:`FileAccess` the name ``list`` is a method's.

@@ -6,6 +6,7 @@ import errno
 import glob
 import os
 import shutil
+import stat
 from typing import IO
 
 from tfos.errors import BadInputError
@@ -23,8 +24,9 @@ class LocalFiles:
             found = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        is_directory = os.path.isdir(path)
-        return FileStatus(path, is_directory, 0 if is_directory else found.st_size)
+        is_directory = stat.S_ISDIR(found.st_mode)
+        size = 0 if is_directory else found.st_size
+        return FileStatus(path, is_directory, size, os.path.islink(path))
 
     def list(self, directory: str) -> Statuses:
         found = (

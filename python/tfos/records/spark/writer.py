@@ -110,13 +110,19 @@ def start(
     )
 
 
-def _files_below(access: FileAccess, directory: str) -> Iterator[str]:
-    """The files in a directory to its depth, hidden ones too, except for those of running jobs."""
+def _files_below(access: FileAccess, directory: str, written_to: set[str]) -> Iterator[str]:
+    """The files in a directory to its depth, hidden ones too, except for those of running jobs.
+
+    A link to a directory is one of them, as what it leads to belongs to others; but not if the job
+    has written through it.
+    """
     for found in access.list(directory):
         if os.path.basename(found.path) == TEMPORARY:
             continue
-        if found.is_directory:
-            yield from _files_below(access, found.path)
+        below = f"{found.path}/"
+        is_walked = not found.is_link or any(f"{path}/".startswith(below) for path in written_to)
+        if found.is_directory and is_walked:
+            yield from _files_below(access, found.path, written_to)
         else:
             yield found.path
 
@@ -156,10 +162,10 @@ class Output:
         success = posixpath.join(directory, SUCCESS)
         replaced: list[str] = []
         if overwrite:
-            emptied = {directory} if overwrites_all else _directories_of(written, directory)
-            for path in sorted(emptied):
+            written_to = _directories_of(written, directory)
+            for path in [directory] if overwrites_all else sorted(written_to):
                 if access.status(path) is not None:
-                    replaced.extend(_files_below(access, path))
+                    replaced.extend(_files_below(access, path, written_to))
         was_complete = access.status(success) is not None
         access.delete(success)
         moved: list[str] = []

@@ -45,6 +45,23 @@ def test_a_commit_that_fails_keeps_the_old_files(tmp_path):
     assert os.listdir(tmp_path) == ["old"]
 
 
+def test_overwriting_deletes_a_link_and_not_what_it_leads_to(tmp_path):
+    directory, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    output = writer.Output(str(directory), "job")
+    os.makedirs(output.temporary)
+    (directory / "_temporary/job/a").write_text("new")
+    for name in ("day=1", "day=2", "day=3"):
+        elsewhere.joinpath(name).mkdir(parents=True)
+        (elsewhere / name / "old").write_text("old")
+        os.symlink(elsewhere / name, directory / name)
+    os.symlink(elsewhere / "day=3/old", directory / "old")
+    output.commit([writer.Written([("a", "day=2/part-a")], 1)], overwrite=True)
+    assert sorted(os.listdir(directory)) == ["_SUCCESS", "day=2"]
+    assert os.listdir(elsewhere / "day=1") == os.listdir(elsewhere / "day=3") == ["old"]
+    # The job writes through this one, so it replaces what is there.
+    assert os.listdir(elsewhere / "day=2") == ["part-a"]
+
+
 def test_a_commit_in_the_root_of_a_file_system(hadoop):
     access, root = access_for("hdfs:///")
     output = writer.Output(root, uuid.uuid4().hex)
