@@ -2,7 +2,7 @@
 
     DIRECTORY/_temporary/JOB/ATTEMPT-part-00000-JOB.tfrecord      while tasks run
     DIRECTORY/part-00000-JOB.tfrecord                             once the job is committed
-    DIRECTORY/_SUCCESS                                            last of all
+    DIRECTORY/_SUCCESS                                            once all of them are there
 
 Files of partitioned data lie in directories ``name=value`` below DIRECTORY.
 
@@ -13,6 +13,7 @@ Overwriting deletes the files that were there only after that. Readers pass over
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import posixpath
 import uuid
@@ -38,6 +39,8 @@ from tfos.records.spark.datasource import (
     DataSourceWriter,
     WriterCommitMessage,
 )
+
+logger = logging.getLogger(__name__)
 
 TEMPORARY = "_temporary"
 SUCCESS = "_SUCCESS"
@@ -156,7 +159,8 @@ class Output:
         """Makes the files visible, then deletes those that they replace, if ``overwrite``: all that
         are there, or those in the directories that the files go to.
 
-        When not all can be made visible, none is in the end, and what was there stays.
+        When not all can be made visible, none is in the end, and what was there stays. Once all are
+        visible, what can't be deleted of the temporary directory is only a warning.
         """
         access, directory = access_for(self.directory)
         success = posixpath.join(directory, SUCCESS)
@@ -188,8 +192,17 @@ class Output:
             access.delete(old)
         for old in sorted({parent_of(old) for old in replaced} - {directory}, reverse=True):
             _delete_empty(access, old, directory)
-        self.abort()
         access.create(success).close()
+        try:
+            self.abort()
+        except OSError as error:
+            # The job has succeeded: Spark must not run it again, as it would append its rows twice.
+            logger.warning(
+                "%s can't be deleted: %s. All rows are written, and readers pass over it; delete "
+                "it yourself once no job writes there",
+                self.temporary,
+                error,
+            )
 
     def abort(self) -> None:
         """Deletes all that is not visible yet, of every task of the job."""

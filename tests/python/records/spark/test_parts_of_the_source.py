@@ -62,6 +62,23 @@ def test_overwriting_deletes_a_link_and_not_what_it_leads_to(tmp_path):
     assert os.listdir(elsewhere / "day=2") == ["part-a"]
 
 
+def test_leftovers_that_stay_fail_no_job_that_is_committed(monkeypatch, tmp_path, caplog):
+    output = writer.Output(str(tmp_path), "job")
+    os.makedirs(output.temporary)
+    (tmp_path / "_temporary/job/a").write_text("new")
+    rmdir = os.rmdir
+
+    def meanwhile(path, **options):
+        # A task that Spark has yet to stop.
+        (tmp_path / "_temporary/job/late").write_text("late")
+        rmdir(path, **options)
+
+    monkeypatch.setattr(os, "rmdir", meanwhile)
+    output.commit([writer.Written([("a", "part-a")], 1)], overwrite=False)
+    assert sorted(os.listdir(tmp_path)) == ["_SUCCESS", "_temporary", "part-a"]
+    assert f"{output.temporary} can't be deleted" in caplog.text
+
+
 def test_a_commit_in_the_root_of_a_file_system(hadoop):
     access, root = access_for("hdfs:///")
     output = writer.Output(root, uuid.uuid4().hex)
