@@ -10,7 +10,7 @@ import posixpath
 from typing import IO, Any
 
 from tfos.files.hadoop_client import client
-from tfos.files.interface import FileStatus, Paths, Statuses, has_wildcard
+from tfos.files.interface import FileStatus, Paths, Statuses, as_python_glob, has_wildcard
 
 #: Schemes that were tried.
 _OBJECT_STORES = frozenset({"s3a"})
@@ -116,7 +116,7 @@ def _parts_of(uri: str) -> tuple[str, list[str]]:
 def _matches(name: str, pattern: str) -> bool:
     # As glob has it for files of this host.
     return (pattern.startswith(".") or not name.startswith(".")) and fnmatch.fnmatchcase(
-        name, pattern
+        name, as_python_glob(pattern)
     )
 
 

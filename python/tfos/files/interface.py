@@ -75,6 +75,12 @@ def has_wildcard(path: str) -> bool:
     return glob.has_magic(path)
 
 
+def as_python_glob(pattern: str) -> str:
+    """A pattern for Python's fnmatch and glob, to which ``[^x]``, as Hadoop and shells have it, is
+    only ``[!x]``."""
+    return pattern.replace("[^", "[!")
+
+
 def parent_of(path: str) -> str:
     """The directory above a path in the form that :func:`access_for` returns; a root is its own."""
     scheme, is_uri, rest = path.partition("://")

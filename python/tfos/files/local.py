@@ -10,7 +10,7 @@ import stat
 from typing import IO
 
 from tfos.errors import BadInputError
-from tfos.files.interface import FileStatus, Paths, Statuses
+from tfos.files.interface import FileStatus, Paths, Statuses, as_python_glob
 
 #: Each needs another job that deletes a directory in the moment in which this one has made it.
 _MKDIRS_TRIES = 10
@@ -35,7 +35,7 @@ class LocalFiles:
         return [status for status in found if status is not None]
 
     def glob(self, pattern: str) -> Paths:
-        return sorted(glob.glob(pattern))
+        return sorted(glob.glob(as_python_glob(pattern)))
 
     def open(self, path: str) -> IO[bytes]:
         return open(path, "rb")

@@ -16,7 +16,7 @@ from tfos import _native
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
-from tfos.files.interface import FileAccess, has_wildcard, is_hidden, walk
+from tfos.files.interface import FileAccess, as_python_glob, has_wildcard, is_hidden, walk
 from tfos.records import files as record_files
 
 INDEX_SUFFIX = ".tfindex"
@@ -71,7 +71,7 @@ def list_files(
         for found in _expand(access, path):
             for file in _files_of(access, found, path):
                 name = os.path.basename(file.path)
-                if name_filter is None or fnmatch.fnmatchcase(name, name_filter):
+                if name_filter is None or fnmatch.fnmatchcase(name, as_python_glob(name_filter)):
                     listed.setdefault(file.path, file)
     return list(listed.values())
 

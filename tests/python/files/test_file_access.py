@@ -103,6 +103,7 @@ def test_patterns_and_hidden_files(root):
     assert names("day=*") == ["day=1", "day=2"]
     assert names("*") == ["_day=3", "_hidden", "day=1", "day=2", "other"]
     assert names("day=?/part-[0-1]") == ["day=1/part-0", "day=2/part-0", "day=2/part-1"]
+    assert names("day=?/part-[^1]") == names("day=?/part-[!1]") == ["day=1/part-0", "day=2/part-0"]
     assert names("*/part-1") == ["day=2/part-1"]
     assert names(".h*/*") == [".hidden/x"]
     assert names("none/*") == names("o*/x") == names("none") == []

@@ -184,7 +184,8 @@ def test_directories_patterns_and_hidden_files(source, tmp_path):
     ):
         source.read(tmp_path, "land int").collect()
     (tmp_path / "day=1/land=at/other.txt").write_text("no record")
-    assert ids(source.read(tmp_path / "day=1", pathGlobFilter="pa*")) == [1]
+    for pattern in ("pa*", "[^o]*", "[!o]*"):
+        assert ids(source.read(tmp_path / "day=1", pathGlobFilter=pattern)) == [1]
 
 
 def test_directories_that_are_ignored_leave_the_records_their_columns(source, tmp_path):
