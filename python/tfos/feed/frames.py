@@ -10,6 +10,7 @@ from pyspark.sql import types as sql
 from tfos.errors import BadInputError
 from tfos.spark import versions
 from tfos.spark.arrow_types import arrow_type, as_arrow_source
+from tfos.spark.sessions import case_matters
 
 if TYPE_CHECKING:
     from tfos.feed.results import ResultField
@@ -149,9 +150,7 @@ def _position(names: list[str], key: str) -> int:
 
 
 def _check_distinct(names: list[str], spark: Any) -> None:
-    # By default capital and small letters are one to Spark.
-    case_matters = spark.conf.get("spark.sql.caseSensitive", "false").lower() == "true"
-    compared = names if case_matters else [name.lower() for name in names]
+    compared = names if case_matters(spark) else [name.lower() for name in names]
     twice = sorted(
         {name for name, same in zip(names, compared, strict=True) if compared.count(same) > 1}
     )

@@ -21,7 +21,7 @@ from tfos.files import hadoop_settings
 from tfos.inference import jvm
 from tfos.inference import model as inference_model
 from tfos.spark import arrow_types, failures
-from tfos.spark.sessions import context_of
+from tfos.spark.sessions import case_matters, context_of
 
 logger = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ def quoted(name: str) -> str:
 
 def _check_names(kept: Iterable[str], plan: inference_model.Inference, spark: Any) -> None:
     """Raises :class:`BadInputError` for an output that Spark would not tell from another column."""
-    if spark.conf.get("spark.sql.caseSensitive", "false").lower() == "true":
+    if case_matters(spark):
         return  # The plan has compared them.
     taken = {name.lower() for name in kept}
     twice = []

@@ -14,6 +14,11 @@ def context_of(spark: Any) -> Any:
     return ConnectContext(spark) if is_connect(spark) else spark_context_of(spark)
 
 
+def case_matters(session: Any) -> bool:
+    """Whether capital and small letters make different names of columns to a SparkSession."""
+    return session.conf.get("spark.sql.caseSensitive", "false").lower() == "true"
+
+
 def spark_context_of(spark: Any) -> Any:
     """The SparkContext of ``spark``. Raises :class:`BadInputError` for what has none."""
     if is_connect(spark):

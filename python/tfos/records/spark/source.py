@@ -39,7 +39,7 @@ from tfos.records.spark.options import (
 )
 from tfos.records.spark.reader import TFRecordReader, directory_constants
 from tfos.spark.connect import ConnectContext
-from tfos.spark.sessions import context_of
+from tfos.spark.sessions import case_matters, context_of
 
 FORMAT = "tfrecord"
 
@@ -53,6 +53,7 @@ class TFRecordSource(DataSource):
     working_dir = ""
     user: str | None = None
     parallelism = 1
+    case_matters = False
     hadoop_environment: Mapping[str, str] = {}
 
     @classmethod
@@ -69,11 +70,12 @@ class TFRecordSource(DataSource):
         else:
             found = self._infer(files, plan)
         directories = listing.directory_columns(files)
+        taken = set(map(self._compared, directories))
         kinds = {int: sql.LongType(), datetime.date: sql.DateType(), str: sql.StringType()}
         asks_for_bad = "columnNameOfCorruptRecord" in self.options
         return sql.StructType(
             [
-                *(field for field in found if field.name not in directories),
+                *(field for field in found if self._compared(field.name) not in taken),
                 *(sql.StructField(name, kinds[kind]) for name, kind in directories.items()),
                 *([sql.StructField(plan.bad_column, sql.BinaryType())] if asks_for_bad else []),
             ]
@@ -82,7 +84,8 @@ class TFRecordSource(DataSource):
     def reader(self, schema: sql.StructType) -> TFRecordReader:
         """Reads with that schema, inferred or the user's."""
         check_options(self.options, READ_OPTIONS, "read")
-        plan, files = plan_reading(self.options), self.files()
+        plan = plan_reading(self.options)
+        files = self._named_as_in(schema, self.files())
         directories = listing.directory_columns(files)
         columns = [name for name in schema.names if name not in directories]
         bad_column = plan.bad_column if plan.bad_column in columns else None
@@ -153,6 +156,23 @@ class TFRecordSource(DataSource):
             return [file._replace(directory_values=()) for file in files]
         return files
 
+    def _compared(self, name: str) -> str:
+        return name if self.case_matters else name.lower()
+
+    def _named_as_in(self, schema: sql.StructType, files: list[ListedFile]) -> list[ListedFile]:
+        """The files, with the names of their directories' columns written as the schema has
+        them."""
+        names = {self._compared(name): name for name in schema.names}
+        return [
+            file._replace(
+                directory_values=tuple(
+                    (names.get(self._compared(name), name), value)
+                    for name, value in file.directory_values
+                )
+            )
+            for file in files
+        ]
+
     def _infer(self, files: Sequence[ListedFile], plan: Plan) -> sql.StructType:
         inferred = listing.infer_schema(
             files,
@@ -181,6 +201,7 @@ def source_of(spark: Any, name: str = FORMAT) -> type[TFRecordSource]:
         # With Spark Connect it is the one of the server, where the format is read.
         "user": None if isinstance(context, ConnectContext) else context.sparkUser(),
         "parallelism": context.defaultParallelism,
+        "case_matters": case_matters(spark),
         "hadoop_environment": hadoop_settings.of_session(context),
     }
     hadoop_settings.adopt(known["hadoop_environment"])

@@ -16,6 +16,7 @@ from support.spark.errors import SPARK_ERRORS
 from support.waiting import wait_for
 from tfos import records
 from tfos.errors import BadInputError
+from tfos.records.spark import sessions
 
 
 def test_modes(source, tmp_path):
@@ -186,6 +187,31 @@ def test_directories_patterns_and_hidden_files(source, tmp_path):
     (tmp_path / "day=1/land=at/other.txt").write_text("no record")
     for pattern in ("pa*", "[^o]*", "[!o]*"):
         assert ids(source.read(tmp_path / "day=1", pathGlobFilter=pattern)) == [1]
+
+
+def test_names_of_directories_have_any_case_unless_the_session_tells_cases_apart(source, tmp_path):
+    (tmp_path / "day=1").mkdir()
+    records.write(tmp_path / "day=1" / "part", [pa.record_batch({"id": [7], "Day": [70]})])
+    key = "spark.sql.caseSensitive"
+
+    def read(schema=None):
+        if not source.is_jvm:
+            sessions.register_python(source.spark, PYTHON_FORMAT)
+        return source.read(tmp_path, schema)
+
+    assert read("id long, Day int").select("id", "DAY").collect() == [(7, 1)]
+    assert read("id long").columns == (["id", "day"] if source.is_jvm else ["id"])
+    inferred = read()
+    assert sorted(map(str.lower, inferred.columns)) == ["day", "id"]
+    assert inferred.select("id", "day").collect() == [(7, 1)]
+    source.spark.conf.set(key, "true")
+    try:
+        assert read("id long, Day int").select("id", "Day").collect() == [(7, 70)]
+        assert sorted(read().columns) == ["Day", "day", "id"]
+        assert read().select("Day", "day").collect() == [(70, 1)]
+    finally:
+        source.spark.conf.unset(key)
+        read()
 
 
 def test_directories_that_are_ignored_leave_the_records_their_columns(source, tmp_path):
