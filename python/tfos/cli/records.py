@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import contextlib
 import itertools
 import json
 import math
@@ -169,27 +170,27 @@ def _cat(parsed: Any) -> int:
         mode=parsed.mode,
     )
     schema = record_files.nullable(schema)
-    readers: list[records.Reader] = []
+    problems: list[str] = []
 
     def rows() -> Iterator[dict[str, Any]]:
         for path, compression in _opened(parsed):
-            readers.append(
-                records.Reader(
-                    path,
-                    schema,
-                    record_type=parsed.record_type,
-                    compression=compression,
-                    mode=parsed.mode,
-                )
+            reader = records.Reader(
+                path,
+                schema,
+                record_type=parsed.record_type,
+                compression=compression,
+                mode=parsed.mode,
             )
-            for batch in readers[-1]:
-                yield from batch.to_pylist()
+            try:
+                for batch in reader:
+                    yield from batch.to_pylist()
+            finally:  # Also where enough rows are printed.
+                if problem := reader.counts["first_problem"]:
+                    problems.append(problem)
 
-    for row in itertools.islice(rows(), parsed.rows):
-        _print({name: _plain(value) for name, value in row.items()})
-    problems = [
-        reader.counts["first_problem"] for reader in readers if reader.counts["first_problem"]
-    ]
+    with contextlib.closing(rows()) as found:
+        for row in itertools.islice(found, parsed.rows):
+            _print({name: _plain(value) for name, value in row.items()})
     for problem in problems:
         print(f"tfos records: {problem}", file=sys.stderr)
     return 1 if problems else 0

@@ -109,6 +109,14 @@ def test_cat_head_and_count(capsys, files, table):
     ]
 
 
+def test_cat_keeps_no_file_open(tmp_path):
+    for number in range(100):
+        records.write(tmp_path / f"{number:02}", [pa.record_batch({"id": [number]})])
+    command = f"ulimit -n 64 && exec {executable.path()} records cat {tmp_path}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert (len(done.stdout.splitlines()), done.stderr) == (100, "")
+
+
 def test_values_that_json_does_not_have(capsys, root):
     records.write(
         f"{root}/f",
