@@ -23,6 +23,7 @@ try:
     from tfos import inference
     from tfos.base.arrow import pa
     from tfos.records import conversion, formats, listing
+    from tfos.records.leaves import leaf_type
 except ImportError as error:
     sys.exit(f"tfos infer: {error}")
 
@@ -217,9 +218,7 @@ def _infer(parsed: Any) -> int:
         schema = pa.schema([schema.field(name) for name in plan.columns])
     # A model hardly ever answers the same number twice.
     distinct = [
-        field.name
-        for field in plan.output_schema
-        if pa.types.is_floating(conversion.leaf_type(field.type))
+        field.name for field in plan.output_schema if pa.types.is_floating(leaf_type(field.type))
     ]
     batches = _ahead(
         conversion.read(

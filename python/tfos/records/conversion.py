@@ -7,9 +7,7 @@ Threads: any; errors: :class:`tfos.errors.BadInputError` with the file, and :cla
 from __future__ import annotations
 
 import contextlib
-import io
 import itertools
-import json
 import os
 import sys
 import uuid
@@ -20,13 +18,13 @@ from tfos.base.arrow import pa
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
 from tfos.files.interface import parent_of
-from tfos.records import casts, formats, listing
+from tfos.records import casts, formats, json_lines, listing
 from tfos.records import files as record_files
+from tfos.records.leaves import leaves_of
 
 _PARQUET_ROWS = 8_192
 #: The size of a row group in Parquet files that are written, in bytes before they are encoded.
 _ROW_GROUP_BYTES = 32 << 20
-_JSON_BLOCK_BYTES = 4 << 20
 
 
 def convert(
@@ -168,7 +166,7 @@ def _open(
             )
             schema, batches = reader.schema, iter(reader)
         else:
-            batches = _json_batches(file, types, "infer" if columns is None else "ignore")
+            batches = json_lines.batches(file, types, "infer" if columns is None else "ignore")
             first = next(batches, None)
             if first is None:
                 raise BadInputError(f"{path} has no rows, so nothing says what its columns are")
@@ -196,53 +194,6 @@ def _naming(path: str, kind: str) -> Iterator[None]:
 def _named(batches: Iterator[pa.RecordBatch], path: str, kind: str) -> Iterator[pa.RecordBatch]:
     with _naming(path, kind):
         yield from batches
-
-
-def _json_batches(
-    file: Any, types: Mapping[str, pa.DataType], later: str
-) -> Iterator[pa.RecordBatch]:
-    """The rows of lines of JSON. Columns and types are those of the first block, and of ``types``.
-    ``later``: what becomes of keys that come after it, "infer" or "ignore"."""
-    from pyarrow import json as arrow_json
-
-    schema = pa.schema(list(types.items()))
-    unexpected = "infer"
-    for block in _blocks_of_lines(file):
-        try:
-            table = arrow_json.read_json(
-                io.BytesIO(block),
-                read_options=arrow_json.ReadOptions(block_size=len(block) + 1),
-                parse_options=arrow_json.ParseOptions(
-                    explicit_schema=schema, unexpected_field_behavior=unexpected
-                ),
-            )
-        except pa.ArrowInvalid as error:
-            empty = [name for name, leaf in _leaves_of(schema).items() if pa.types.is_null(leaf)]
-            # Arrow says "to null" or "from null to", and mostly no column.
-            if empty and " null " in str(error):
-                raise ValueError(
-                    f"the first rows have no value of {', '.join(empty)}, so nothing says of what "
-                    "type these are; put a row that has them first"
-                ) from error
-            raise
-        if unexpected == "infer":
-            schema, unexpected = table.schema, later
-        yield from table.to_batches()
-
-
-def _blocks_of_lines(file: Any) -> Iterator[bytes]:
-    """Blocks of whole lines. The last line, which may have no end, goes with those before it."""
-    ready = rest = b""
-    while block := file.read(_JSON_BLOCK_BYTES):
-        whole, newline, after = block.rpartition(b"\n")
-        if not newline:
-            rest += block
-            continue
-        if ready:
-            yield ready
-        ready, rest = rest + whole + newline, after
-    if (last := ready + rest).strip():
-        yield last
 
 
 def read(
@@ -284,7 +235,7 @@ def read(
                     f"{', '.join(missing)} too"
                 )
             for batch in batches:
-                more = _leaves_of(batch.schema).keys() - _leaves_of(schema).keys() if whole else ()
+                more = leaves_of(batch.schema).keys() - leaves_of(schema).keys() if whole else ()
                 if more:
                     raise BadInputError(_too_many(source, sorted(more), sources[0]))
                 with _naming(source, kind):
@@ -297,8 +248,8 @@ def read(
 
 def _check_casts(found: pa.Schema, wanted: pa.Schema, source: str, first: str) -> None:
     """Raises :class:`BadInputError` for a column of ``source`` that a cast would change."""
-    types = _leaves_of(wanted)
-    for name, kind in _leaves_of(found).items():
+    types = leaves_of(wanted)
+    for name, kind in leaves_of(found).items():
         if name in types and not casts.keeps_values(kind, types[name]):
             raise BadInputError(
                 f"{source} has the column {name} of {kind}, and {first} has it of {types[name]}: "
@@ -321,39 +272,12 @@ def check_target(schema: pa.Schema, kind: str, target: str) -> None:
             f"{target}: CSV has no lists, and {', '.join(nested)} would be one; convert to Parquet"
         )
     # Of any kind: pyarrow has large_binary, fixed_size_binary[4] and others.
-    binary = [name for name, leaf in _leaves_of(schema).items() if "binary" in str(leaf)]
+    binary = [name for name, leaf in leaves_of(schema).items() if "binary" in str(leaf)]
     if kind in ("csv", "jsonl") and binary:
         raise BadInputError(
             f"{target}: {formats.TITLES[kind]} has no binary columns, and "
             f"{', '.join(binary)} would be one; convert to Parquet"
         )
-
-
-def _leaves_of(schema: pa.Schema) -> dict[str, pa.DataType]:
-    """What the columns hold in the end, by the names of columns and of fields in them: a.b."""
-    return {name: leaf for field in schema for name, leaf in _leaves(field.name, field.type)}
-
-
-def _leaves(name: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
-    if pa.types.is_struct(kind):
-        for field in kind:
-            yield from _leaves(f"{name}.{field.name}", field.type)
-    elif pa.types.is_map(kind):
-        yield from _leaves(f"{name}.key", kind.key_type)
-        yield from _leaves(f"{name}.value", kind.item_type)
-    elif hasattr(kind, "value_type"):
-        yield from _leaves(name, kind.value_type)
-    else:
-        yield name, kind
-
-
-def leaf_type(kind: pa.DataType) -> pa.DataType:
-    """What a list, of lists perhaps, holds in the end."""
-    while (
-        pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind)
-    ):
-        kind = kind.value_type
-    return kind
 
 
 def write(
@@ -387,7 +311,7 @@ def _table_writer(file: Any, kind: str, schema: pa.Schema, distinct: Collection[
         from pyarrow import csv
 
         return csv.CSVWriter(file, schema)
-    return _JsonWriter(file)
+    return json_lines.Writer(file)
 
 
 class _ParquetWriter:
@@ -439,33 +363,3 @@ def _leaves_besides(schema: pa.Schema, columns: Collection[str]) -> list[str]:
         for path in paths
         if not any(path == column or path.startswith(f"{column}.") for column in columns)
     ]
-
-
-class _JsonWriter:
-    """Writes lines of JSON; numbers that are none are NaN, Infinity, -Infinity, as Spark reads
-    them.
-
-    Owner and lifetime: borrows the file. Threads: one at a time.
-    """
-
-    def __init__(self, file: Any):
-        self._file = file
-
-    def __enter__(self) -> _JsonWriter:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        return None
-
-    def write_batch(self, batch: pa.RecordBatch) -> None:
-        lines = [
-            json.dumps(row, ensure_ascii=False, default=_json_text) for row in batch.to_pylist()
-        ]
-        self._file.write("".join(f"{line}\n" for line in lines).encode())
-
-
-def _json_text(value: Any) -> str:
-    """A value that JSON has no kind for, such as a date."""
-    if isinstance(value, bytes):
-        raise BadInputError("JSON has no binary values; convert to Parquet")
-    return str(value)

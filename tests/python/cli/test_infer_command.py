@@ -14,7 +14,7 @@ from tfos import records
 from tfos.base import executable
 from tfos.cli import infer
 from tfos.files.access import access_for
-from tfos.records import conversion
+from tfos.records import conversion, json_lines
 
 ROWS = 3_000
 
@@ -225,7 +225,7 @@ def test_whole_numbers_of_csv_may_be_followed_by_others(two, tmp_path):
 
 
 def test_whole_numbers_of_json_may_be_followed_by_others(run, two, tmp_path, monkeypatch):
-    monkeypatch.setattr(conversion, "_JSON_BLOCK_BYTES", 1_000)
+    monkeypatch.setattr(json_lines, "_BLOCK_BYTES", 1_000)
     numbers = [*[{"x": 3, "y": 1}] * 1_000, {"x": 3, "y": 1.5}]
     lists = [*[{"x": [1, 2]}] * 1_000, {"x": [1.5, 2.5]}]
     # The last file begins with what is not whole.

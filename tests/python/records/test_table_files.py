@@ -9,7 +9,7 @@ from pyarrow import parquet
 
 from tfos.cli import records as records_command
 from tfos.errors import BadInputError
-from tfos.records import conversion, formats
+from tfos.records import conversion, formats, json_lines
 
 
 @pytest.mark.parametrize("columns", [1, 2])
@@ -44,7 +44,7 @@ def test_a_float_of_csv_that_is_no_number_is_no_null(tmp_path, nan):
     ("empty", "value"), [(None, 7), ([], [7]), ([None], ["a"]), ({"b": None}, {"b": 7})]
 )
 def test_a_key_of_json_whose_value_comes_late_is_named(tmp_path, monkeypatch, empty, value, whole):
-    monkeypatch.setattr(conversion, "_JSON_BLOCK_BYTES", 1_000)
+    monkeypatch.setattr(json_lines, "_BLOCK_BYTES", 1_000)
     rows = [*[{"n": 1, "a": empty}] * 1_000, {"n": 1, "a": value}]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     sources = [str(tmp_path / "in.jsonl")]

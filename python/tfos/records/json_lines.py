@@ -1,0 +1,91 @@
+"""Lines of JSON as record batches, and the other way. Threads: any.
+
+Errors: :class:`ValueError`, of Arrow too, for what is no JSON or does not fit;
+:class:`tfos.errors.BadInputError` for values that JSON does not have; :class:`OSError`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tfos.base.arrow import pa
+from tfos.errors import BadInputError
+from tfos.records.leaves import leaves_of
+
+_BLOCK_BYTES = 4 << 20
+
+
+def batches(file: Any, types: Mapping[str, pa.DataType], later: str) -> Iterator[pa.RecordBatch]:
+    """The rows of lines of JSON. Columns and types are those of the first block, and of ``types``.
+    ``later``: what becomes of keys that come after it, "infer" or "ignore"."""
+    from pyarrow import json as arrow_json
+
+    schema = pa.schema(list(types.items()))
+    unexpected = "infer"
+    for block in _blocks_of_lines(file):
+        try:
+            table = arrow_json.read_json(
+                io.BytesIO(block),
+                read_options=arrow_json.ReadOptions(block_size=len(block) + 1),
+                parse_options=arrow_json.ParseOptions(
+                    explicit_schema=schema, unexpected_field_behavior=unexpected
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            empty = [name for name, leaf in leaves_of(schema).items() if pa.types.is_null(leaf)]
+            # Arrow says "to null" or "from null to", and mostly no column.
+            if empty and " null " in str(error):
+                raise ValueError(
+                    f"the first rows have no value of {', '.join(empty)}, so nothing says of what "
+                    "type these are; put a row that has them first"
+                ) from error
+            raise
+        if unexpected == "infer":
+            schema, unexpected = table.schema, later
+        yield from table.to_batches()
+
+
+def _blocks_of_lines(file: Any) -> Iterator[bytes]:
+    """Blocks of whole lines. The last line, which may have no end, goes with those before it."""
+    ready = rest = b""
+    while block := file.read(_BLOCK_BYTES):
+        whole, newline, after = block.rpartition(b"\n")
+        if not newline:
+            rest += block
+            continue
+        if ready:
+            yield ready
+        ready, rest = rest + whole + newline, after
+    if (last := ready + rest).strip():
+        yield last
+
+
+class Writer:
+    """Writes lines of JSON; numbers that are none are NaN, Infinity, -Infinity, as Spark reads
+    them.
+
+    Owner and lifetime: borrows the file. Threads: one at a time.
+    """
+
+    def __init__(self, file: Any):
+        self._file = file
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        return None
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        lines = [json.dumps(row, ensure_ascii=False, default=_text) for row in batch.to_pylist()]
+        self._file.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def _text(value: Any) -> str:
+    """A value that JSON has no kind for, such as a date."""
+    if isinstance(value, bytes):
+        raise BadInputError("JSON has no binary values; convert to Parquet")
+    return str(value)
