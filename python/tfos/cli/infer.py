@@ -197,8 +197,10 @@ def _infer(parsed: Any) -> int:
         kind,
         parsed.record_type,
         parsed.compression,
-        # They must be text, whatever it looks like.
-        hints=dict.fromkeys(_columns_of("string", model, mapping), pa.string()),
+        # They must be text, whatever it looks like. In JSON all text is.
+        hints=dict.fromkeys(_columns_of("string", model, mapping), pa.string())
+        if kind == "csv"
+        else None,
         strings=parsed.keep,
         whole=parsed.keep,
     )

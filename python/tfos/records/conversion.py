@@ -117,7 +117,7 @@ def schema_of(
 
     Args:
         whole: whether all records are the sample, so that no key is missed.
-        hints: types of columns in CSV and JSON, which otherwise tell them by their values.
+        hints: types of columns in CSV, which otherwise tells them by its values.
         strings: bytes in records are strings where all of the sample are UTF-8, else binary.
     """
     if kind != "tfrecord":

@@ -21,19 +21,13 @@ _BLOCK_BYTES = 4 << 20
 def batches(file: Any, types: Mapping[str, pa.DataType], later: str) -> Iterator[pa.RecordBatch]:
     """The rows of lines of JSON. Columns and types are those of the first block, and of ``types``.
     ``later``: what becomes of keys that come after it, "infer" or "ignore"."""
-    from pyarrow import json as arrow_json
-
     schema = pa.schema(list(types.items()))
     unexpected = "infer"
     for block in _blocks_of_lines(file):
         try:
-            table = arrow_json.read_json(
-                io.BytesIO(block),
-                read_options=arrow_json.ReadOptions(block_size=len(block) + 1),
-                parse_options=arrow_json.ParseOptions(
-                    explicit_schema=schema, unexpected_field_behavior=unexpected
-                ),
-            )
+            table = _read(block, schema, unexpected)
+            if (text := _with_text(table.schema)) != table.schema:
+                table = _read(block, text, unexpected)
         except pa.ArrowInvalid as error:
             empty = [name for name, leaf in leaves_of(schema).items() if pa.types.is_null(leaf)]
             # Arrow says "to null" or "from null to", and mostly no column.
@@ -46,6 +40,31 @@ def batches(file: Any, types: Mapping[str, pa.DataType], later: str) -> Iterator
         if unexpected == "infer":
             schema, unexpected = table.schema, later
         yield from table.to_batches()
+
+
+def _read(block: bytes, schema: pa.Schema, unexpected: str) -> pa.Table:
+    from pyarrow import json as arrow_json
+
+    return arrow_json.read_json(
+        io.BytesIO(block),
+        read_options=arrow_json.ReadOptions(block_size=len(block) + 1),
+        parse_options=arrow_json.ParseOptions(
+            explicit_schema=schema, unexpected_field_behavior=unexpected
+        ),
+    )
+
+
+def _with_text(schema: pa.Schema) -> pa.Schema:
+    """The schema with strings for timestamps: JSON has none, and Arrow finds them in strings."""
+    return pa.schema([field.with_type(_as_text(field.type)) for field in schema])
+
+
+def _as_text(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_as_text(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_as_text(kind.value_type))
+    return pa.string() if pa.types.is_timestamp(kind) else kind
 
 
 def _blocks_of_lines(file: Any) -> Iterator[bytes]:

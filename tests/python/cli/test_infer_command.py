@@ -200,6 +200,17 @@ def test_text_that_looks_like_something_else(run, tmp_path):
     ]
 
 
+def test_lists_of_text_in_json(run, tmp_path):
+    rows = [{"words": ["a", "2020-01-01"]}, {"words": []}, {"words": ["b"]}]
+    write_table(tmp_path / "in.jsonl", "jsonl", pa.Table.from_pylist(rows))
+    options = ("--input", tmp_path / "in.jsonl", "--output", tmp_path / "out.jsonl")
+    ragged = ("--signature", "ragged_join", "--map", "words=words,words_1")
+    code, _, error = run(*options, *ragged, model="others")
+    assert code == 0, error
+    joined = [row["joined"] for row in read_rows(tmp_path / "out.jsonl", "jsonl")]
+    assert joined == ["a-2020-01-01", "", "b"]
+
+
 def test_text_of_csv_stays_as_it_is(tmp_path):
     (tmp_path / "in.csv").write_text("w,x\n007,1\n1.10,2\nTRUE,3\n2020-01-01,4\n")
     sources = [str(tmp_path / "in.csv")]

@@ -39,6 +39,19 @@ def test_a_float_of_csv_that_is_no_number_is_no_null(tmp_path, nan):
     assert rows[0]["x"] == 1.5 and math.isnan(rows[1]["x"]) and rows[2]["x"] is None
 
 
+def test_text_of_json_stays_text(tmp_path):
+    row = {
+        "day": "2020-01-01",
+        "days": ["2020-01-01 10:00:00", "2020-01-02T10:00:00Z"],
+        "in": {"n": 1, "days": [["2020-01-01"]]},
+    }
+    (tmp_path / "in.jsonl").write_text(json.dumps(row) + "\n")
+    conversion.convert([str(tmp_path / "in.jsonl")], str(tmp_path / "b.jsonl"))
+    assert json.loads((tmp_path / "b.jsonl").read_text()) == row
+    conversion.convert([str(tmp_path / "b.jsonl")], str(tmp_path / "c.parquet"))
+    assert parquet.read_table(tmp_path / "c.parquet").to_pylist() == [row]
+
+
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize(
     ("empty", "value"), [(None, 7), ([], [7]), ([None], ["a"]), ({"b": None}, {"b": 7})]
