@@ -113,7 +113,7 @@ def schema_of(
     strings: bool = True,
     whole: bool = False,
 ) -> pa.Schema:
-    """The columns of the files: as the first one has them, or a sample of the records.
+    """The columns of the files: as the first one that has columns, or a sample of the records.
 
     Args:
         whole: whether all records are the sample, so that no key is missed.
@@ -121,7 +121,13 @@ def schema_of(
         strings: bytes in records are strings where all of the sample are UTF-8, else binary.
     """
     if kind != "tfrecord":
-        return next(iter(_open(sources[0], kind, hints or {})))[0]
+        for source in sources:
+            for schema, _ in _open(source, kind, hints or {}):
+                return schema
+        others = " and others" if len(sources) > 1 else ""
+        raise BadInputError(
+            f"{sources[0]}{others}: there are no rows, so nothing says what the columns are"
+        )
     listed = [listing.ListedFile(path, 0) for path in sources]
     inferred = listing.infer_schema(
         listed,
@@ -136,7 +142,8 @@ def schema_of(
 def _open(
     path: str, kind: str, types: Mapping[str, pa.DataType], columns: list[str] | None = None
 ) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
-    """Yields the schema and the batches of a Parquet, CSV or JSON file, and closes it afterwards.
+    """Yields the schema and the batches of a Parquet, CSV or JSON file, and closes it afterwards;
+    nothing for JSON without rows, which has no columns.
 
     ``types`` are of columns in CSV and JSON, ``columns`` those that are wanted, None for all: later
     batches of JSON may have more of them then.
@@ -169,7 +176,7 @@ def _open(
             batches = json_lines.batches(file, types, "infer" if columns is None else "ignore")
             first = next(batches, None)
             if first is None:
-                raise BadInputError(f"{path} has no rows, so nothing says what its columns are")
+                return
             schema, batches = first.schema, itertools.chain([first], batches)
         yield schema, _named(batches, path, kind)
 
@@ -213,6 +220,7 @@ def read(
         whole: whether a column that ``schema`` does not have is an error, else it is left out.
             Of TFRecords ``schema`` has all then.
     """
+    first = ""
     for source in sources:
         if kind == "tfrecord":
             access, path = access_for(source)
@@ -228,20 +236,21 @@ def read(
         # are found out: a file in which some are missing may have 1.0 for 1.
         types = {field.name: field.type for field in schema if not pa.types.is_integer(field.type)}
         for found, batches in _open(source, kind, types, None if whole else schema.names):
+            first = first or source  # It has given the schema.
             missing = [name for name in schema.names if name not in found.names]
             if missing:
                 raise BadInputError(
-                    f"{source} has the columns {', '.join(found.names)}, and {sources[0]} has "
+                    f"{source} has the columns {', '.join(found.names)}, and {first} has "
                     f"{', '.join(missing)} too"
                 )
             for batch in batches:
                 more = leaves_of(batch.schema).keys() - leaves_of(schema).keys() if whole else ()
                 if more:
-                    raise BadInputError(_too_many(source, sorted(more), sources[0]))
+                    raise BadInputError(_too_many(source, sorted(more), first))
                 with _naming(source, kind):
                     batch = batch.select(schema.names)
                     if batch.schema != schema:
-                        _check_casts(batch.schema, schema, source, sources[0])
+                        _check_casts(batch.schema, schema, source, first)
                         batch = batch.cast(schema)
                 yield batch
 

@@ -39,6 +39,19 @@ def test_a_float_of_csv_that_is_no_number_is_no_null(tmp_path, nan):
     assert rows[0]["x"] == 1.5 and math.isnan(rows[1]["x"]) and rows[2]["x"] is None
 
 
+def test_a_file_of_json_without_rows_has_none(tmp_path):
+    names = [str(tmp_path / f"{number}.json") for number in range(4)]
+    for name, content in zip(names, ["", '{"a": 1}\n', " \n", '{"b": 1}\n'], strict=True):
+        with open(name, "w") as file:
+            file.write(content)
+    target = str(tmp_path / "out.jsonl")
+    assert conversion.convert(names[:3], target) == 1
+    with pytest.raises(BadInputError, match=f"has the columns b, and {names[1]} has a too"):
+        conversion.convert(names, target, overwrite=True)
+    with pytest.raises(BadInputError, match="there are no rows, so nothing says what the columns"):
+        conversion.convert([names[0], names[2]], target, overwrite=True)
+
+
 def test_text_of_json_stays_text(tmp_path):
     row = {
         "day": "2020-01-01",
