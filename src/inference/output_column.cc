@@ -111,7 +111,7 @@ Status OutputColumn::Append(const SessionApi& api, const TF_Tensor* tensor, std:
   if (elements_ > kMostElements) {
     return {ErrorKind::kUnsupported,
             fmt::format("output {}: {} elements in one column of a batch; Arrow's lists take {}. "
-                        "Give it smaller record batches",
+                        "Use smaller batches (batchSize, batch_size or --batch-size)",
                         output_.tensor.name, elements_, kMostElements)};
   }
   if (parts_.empty() || parts_.back().shape != part.shape) {
@@ -136,8 +136,8 @@ Status OutputColumn::AppendStrings(const SessionApi& api, const TF_Tensor* tenso
     }
     if (text.size() > kMostElements - values_.size()) {
       return {ErrorKind::kUnsupported,
-              fmt::format("output {}: its strings have over {} bytes in a batch; give it smaller "
-                          "record batches",
+              fmt::format("output {}: its strings have over {} bytes in a batch; use smaller "
+                          "batches (batchSize, batch_size or --batch-size)",
                           output_.tensor.name, kMostElements)};
     }
     if (!text.empty()) std::memcpy(values_.Extend(text.size()), text.data(), text.size());

@@ -40,6 +40,8 @@ DEFAULT_SIGNATURE = "serving_default"
 DEFAULT_TAGS = "serve"
 #: Rows that a model gets at a time unless it is told.
 BATCH_SIZE = 1_024
+#: Of results that are made at a time, where that is more than one batch of the model.
+_RESULT_BYTES = 4 << 20
 #: Of a file of assets, which may be large, at a time.
 _PIECE_BYTES = 1 << 20
 
@@ -214,20 +216,30 @@ class Inference:
         model's are full. Up to ``calls`` calls of the model run at a time, each in a thread; for
         models of one thread that is faster than one call of a model with several."""
         engine = _native.InferenceEngine(_session(self.model), self._plan)
+        widest = 0.0  # Bytes of the results of a row, as far as there are some.
+
+        def most_rows() -> int:
+            # Each call costs, so models of small results get many batches in one.
+            rows = int(_RESULT_BYTES / widest) if widest else 0
+            return max(rows - rows % self._batch_size, self._batch_size)
 
         def results(piece: tuple[list[pa.RecordBatch], int]) -> list[pa.RecordBatch]:
-            return self._results(engine, *piece)
+            nonlocal widest
+            outputs = self._outputs(engine, *piece)
+            widest = max(widest, outputs.nbytes / outputs.num_rows)
+            return self._kept(piece[0], outputs)
 
-        pieces = self._pieces(batches)
+        pieces = self._pieces(batches, most_rows)
         for found in (
             map(results, pieces) if calls == 1 else _map_in_threads(results, pieces, calls)
         ):
             yield from found
 
     def _pieces(
-        self, batches: Iterable[pa.RecordBatch]
+        self, batches: Iterable[pa.RecordBatch], most_rows: Callable[[], int]
     ) -> Iterator[tuple[list[pa.RecordBatch], int]]:
-        """Rows for whole batches of the model, the last ones aside, and the number of the first."""
+        """Rows for whole batches of the model, the last ones aside, and the number of the first.
+        ``most_rows``: of a piece."""
         waiting: list[pa.RecordBatch] = []
         rows = done = 0
         for batch in batches:
@@ -235,25 +247,27 @@ class Inference:
                 continue
             waiting.append(batch)
             rows += batch.num_rows
-            if rows < self._batch_size:
-                continue
-            ready, waiting = _cut(waiting, rows - rows % self._batch_size)
-            yield ready, done
-            done += rows - rows % self._batch_size
-            rows %= self._batch_size
+            while rows >= self._batch_size:
+                taken = min(rows - rows % self._batch_size, most_rows())
+                ready, waiting = _cut(waiting, taken)
+                yield ready, done
+                done += taken
+                rows -= taken
         if waiting:
             yield waiting, done
 
-    def _results(
+    def _outputs(
         self, engine: Any, batches: list[pa.RecordBatch], first_row: int
-    ) -> list[pa.RecordBatch]:
+    ) -> pa.RecordBatch:
         outputs = pa.record_batch(
             engine.run(
                 [batch.select(self.columns) for batch in batches], self._batch_size, first_row
             )
         )
-        if self._plain:
-            outputs = plain_columns.batch(outputs, self.output_schema)
+        return plain_columns.batch(outputs, self.output_schema) if self._plain else outputs
+
+    def _kept(self, batches: list[pa.RecordBatch], outputs: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """The outputs, behind the columns that are kept."""
         if not self._keep:
             return [outputs]
         kept = []

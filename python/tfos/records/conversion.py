@@ -22,7 +22,8 @@ from tfos.records import casts, formats, json_lines, listing
 from tfos.records import files as record_files
 from tfos.records.leaves import leaves_of
 
-_PARQUET_ROWS = 8_192
+#: Of a batch, at least and at most: fewer take long to hand over.
+_PARQUET_ROWS = 128, 8_192
 #: The size of a row group in Parquet files that are written, in bytes before they are encoded.
 _ROW_GROUP_BYTES = 32 << 20
 
@@ -140,13 +141,17 @@ def schema_of(
 
 
 def _open(
-    path: str, kind: str, types: Mapping[str, pa.DataType], columns: list[str] | None = None
+    path: str,
+    kind: str,
+    types: Mapping[str, pa.DataType],
+    columns: list[str] | None = None,
+    batch_rows: int | None = None,
 ) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
     """Yields the schema and the batches of a Parquet, CSV or JSON file, and closes it afterwards;
     nothing for JSON without rows, which has no columns.
 
     ``types`` are of columns in CSV and JSON, ``columns`` those that are wanted, None for all: later
-    batches of JSON may have more of them then.
+    batches of JSON may have more of them then. ``batch_rows``: as of :func:`read`.
     """
     access, name = access_for(path)
     with access.open(name) as file, _naming(path, kind):
@@ -156,7 +161,9 @@ def _open(
             opened = parquet.ParquetFile(file)
             schema = opened.schema_arrow
             wanted = None if columns is None else [n for n in schema.names if n in columns]
-            batches = opened.iter_batches(_PARQUET_ROWS, columns=wanted)
+            least, most = _PARQUET_ROWS
+            rows = min(max(batch_rows or most, least), most)
+            batches = opened.iter_batches(rows, columns=wanted)
         elif kind == "csv":
             from pyarrow import csv
 
@@ -216,7 +223,7 @@ def read(
     :func:`schema_of` has found, or some of them.
 
     Args:
-        batch_rows: at most so many rows of TFRecords in a batch.
+        batch_rows: at most so many rows of TFRecords in a batch, and about as many of Parquet.
         whole: whether a column that ``schema`` does not have is an error, else it is left out.
             Of TFRecords ``schema`` has all then.
     """
@@ -235,7 +242,9 @@ def read(
         # So 007 stays text, and a date is an error where the first file has floats. Whole numbers
         # are found out: a file in which some are missing may have 1.0 for 1.
         types = {field.name: field.type for field in schema if not pa.types.is_integer(field.type)}
-        for found, batches in _open(source, kind, types, None if whole else schema.names):
+        for found, batches in _open(
+            source, kind, types, None if whole else schema.names, batch_rows
+        ):
             first = first or source  # It has given the schema.
             missing = [name for name in schema.names if name not in found.names]
             if missing:

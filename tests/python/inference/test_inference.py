@@ -88,6 +88,17 @@ def test_calls_at_a_time_take_no_more_rows_than_they_need(other):
         list(run)
 
 
+@pytest.mark.parametrize("calls", [1, 2])
+def test_large_results_are_made_by_batches_of_the_model_and_small_ones_together(other, calls):
+    def rows_of_results(batch):
+        run = other("varying").on(batch.schema, batch_size=2)
+        return [found.num_rows for found in run.run([batch], calls=calls)]
+
+    assert rows_of_results(pa.record_batch({"n": [300_000] * 9})) == [2, 2, 2, 2, 1]
+    numbers = rows_of_results(pa.record_batch({"n": [1] * 100_001}))
+    assert sum(numbers) == 100_001 and len(numbers) <= 2 + calls
+
+
 def test_strings_several_outputs_and_their_types(models):
     model = inference.Model(str(models / "text"))
     assert model.inputs == {"pair": "int32[?, 2]", "word": "string[?]"}
