@@ -146,12 +146,14 @@ def _open(
     types: Mapping[str, pa.DataType],
     columns: list[str] | None = None,
     batch_rows: int | None = None,
+    exact: bool = False,
 ) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
     """Yields the schema and the batches of a Parquet, CSV or JSON file, and closes it afterwards;
     nothing for JSON without rows, which has no columns.
 
     ``types`` are of columns in CSV and JSON, ``columns`` those that are wanted, None for all: later
     batches of JSON may have more of them then. ``batch_rows``: as of :func:`read`.
+    ``exact``: as of :func:`json_lines.batches`.
     """
     access, name = access_for(path)
     with access.open(name) as file, _naming(path, kind):
@@ -180,7 +182,8 @@ def _open(
             )
             schema, batches = reader.schema, iter(reader)
         else:
-            batches = json_lines.batches(file, types, "infer" if columns is None else "ignore")
+            later = "infer" if columns is None else "ignore"
+            batches = json_lines.batches(file, types, later, exact)
             first = next(batches, None)
             if first is None:
                 return
@@ -224,7 +227,8 @@ def read(
 
     Args:
         batch_rows: at most so many rows of TFRecords in a batch, and about as many of Parquet.
-        whole: whether a column that ``schema`` does not have is an error, else it is left out.
+        whole: whether a column that ``schema`` does not have is an error, else it is left out, and
+            whether a number of JSON is one that would lose digits.
             Of TFRecords ``schema`` has all then.
     """
     first = ""
@@ -243,7 +247,7 @@ def read(
         # are found out: a file in which some are missing may have 1.0 for 1.
         types = {field.name: field.type for field in schema if not pa.types.is_integer(field.type)}
         for found, batches in _open(
-            source, kind, types, None if whole else schema.names, batch_rows
+            source, kind, types, None if whole else schema.names, batch_rows, exact=whole
         ):
             first = first or source  # It has given the schema.
             missing = [name for name in schema.names if name not in found.names]

@@ -16,11 +16,19 @@ from tfos.errors import BadInputError
 from tfos.records.leaves import leaves_of
 
 _BLOCK_BYTES = 4 << 20
+#: Floats hold each whole number below it.
+_EXACT = 1 << 53
 
 
-def batches(file: Any, types: Mapping[str, pa.DataType], later: str) -> Iterator[pa.RecordBatch]:
+def batches(
+    file: Any, types: Mapping[str, pa.DataType], later: str, exact: bool
+) -> Iterator[pa.RecordBatch]:
     """The rows of lines of JSON. Columns and types are those of the first block, and of ``types``.
-    ``later``: what becomes of keys that come after it, "infer" or "ignore"."""
+
+    Args:
+        later: what becomes of keys that come after it, "infer" or "ignore".
+        exact: whether a whole number is an error that loses digits among floats.
+    """
     schema = pa.schema(list(types.items()))
     unexpected = "infer"
     for block in _blocks_of_lines(file):
@@ -39,6 +47,8 @@ def batches(file: Any, types: Mapping[str, pa.DataType], later: str) -> Iterator
             raise
         if unexpected == "infer":
             schema, unexpected = table.schema, later
+        if exact:
+            _check_digits(block, table)
         yield from table.to_batches()
 
 
@@ -65,6 +75,63 @@ def _as_text(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.list_(_as_text(kind.value_type))
     return pa.string() if pa.types.is_timestamp(kind) else kind
+
+
+def _check_digits(block: bytes, table: pa.Table) -> None:
+    """Raises ValueError for a whole number that a column of floats does not hold exactly."""
+    large = {
+        name
+        for batch in table.to_batches()
+        for field, column in zip(batch.schema, batch.columns, strict=True)
+        for name, floats in _floats(field.name, column)
+        if _has_large(floats)
+    }
+    if not large:
+        return  # All whole numbers of such a size are exact.
+    for line in filter(bytes.strip, block.splitlines()):
+        for key, value in json.loads(line).items():
+            for name, number in _whole_numbers(key, value):
+                if name in large and not _is_float(number):
+                    raise ValueError(
+                        f"the column {name} is one of floats, for others of its values, and "
+                        f"{number} would lose digits as one; write the numbers as text"
+                    )
+
+
+def _floats(name: str, column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """The floats of a column, by names as of :func:`leaves_of`."""
+    if pa.types.is_struct(column.type):
+        for number, field in enumerate(column.type):
+            yield from _floats(f"{name}.{field.name}", column.field(number))
+    elif pa.types.is_list(column.type):
+        yield from _floats(name, column.flatten())
+    elif pa.types.is_floating(column.type):
+        yield name, column
+
+
+def _has_large(floats: pa.Array) -> bool:
+    import pyarrow.compute
+
+    ends = pyarrow.compute.min_max(floats).as_py().values()
+    return any(end is not None and abs(end) >= _EXACT for end in ends)
+
+
+def _whole_numbers(name: str, value: Any) -> Iterator[tuple[str, int]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _whole_numbers(f"{name}.{key}", inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _whole_numbers(name, inner)
+    elif isinstance(value, int):
+        yield name, value
+
+
+def _is_float(number: int) -> bool:
+    try:
+        return float(number) == number
+    except OverflowError:
+        return False
 
 
 def _blocks_of_lines(file: Any) -> Iterator[bytes]:

@@ -52,6 +52,32 @@ def test_a_file_of_json_without_rows_has_none(tmp_path):
         conversion.convert([names[0], names[2]], target, overwrite=True)
 
 
+@pytest.mark.parametrize(
+    ("values", "lost"),
+    [
+        ([9007199254740993, 18446744073709551615], 9007199254740993),
+        ([1.5, -9007199254740993], -9007199254740993),
+        ([[0.5], [9007199254740993]], 9007199254740993),
+        ([{"b": 9007199254740993}, {"b": 0.5}], 9007199254740993),
+        pytest.param([10**400, 1.5], 10**400, id="no float at all"),
+        ([9007199254740993, 2**63 - 1], None),
+        ([2.0**70, 1e300, math.inf, 9007199254740992], None),
+        (["9007199254740993", "1"], None),
+    ],
+)
+def test_a_number_of_json_that_would_lose_digits_is_told(tmp_path, values, lost):
+    rows = [{"n": 1, "a": value} for value in values]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    arguments = [str(tmp_path / "in.jsonl")], str(tmp_path / "out.jsonl")
+    if lost is not None:
+        with pytest.raises(BadInputError, match=rf"in\.jsonl can't .*column a.* and {lost} would"):
+            conversion.convert(*arguments)
+        return
+    conversion.convert(*arguments)
+    written = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert written == rows
+
+
 def test_text_of_json_stays_text(tmp_path):
     row = {
         "day": "2020-01-01",
