@@ -7,7 +7,7 @@ import glob
 import os
 import shutil
 import stat
-from typing import IO
+from typing import IO, Any
 
 from tfos.errors import BadInputError
 from tfos.files.interface import FileStatus, Paths, Statuses, as_python_glob
@@ -52,7 +52,7 @@ class LocalFiles:
     def delete(self, path: str) -> None:
         try:
             if os.path.isdir(path) and not os.path.islink(path):
-                shutil.rmtree(path)
+                shutil.rmtree(path, onerror=_unless_gone)
             else:
                 os.unlink(path)
         except FileNotFoundError:
@@ -84,3 +84,9 @@ class LocalFiles:
         except UnicodeEncodeError:
             raise BadInputError(f"{path!r}: this name is not UTF-8; rename the file") from None
         return path
+
+
+def _unless_gone(_function: Any, _path: str, error: Any) -> None:
+    # Somebody else deletes here, too. What is left is still to be deleted.
+    if not isinstance(error[1], FileNotFoundError):
+        raise error[1]

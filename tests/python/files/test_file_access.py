@@ -245,6 +245,26 @@ def test_a_directory_that_another_job_fills_or_deletes_meanwhile(monkeypatch, tm
     assert access.status(shared) is None
 
 
+@pytest.mark.parametrize("what", ["unlink", "rmdir"])
+def test_a_directory_is_deleted_though_another_job_deletes_in_it(monkeypatch, tmp_path, what):
+    access, shared = access_for(tmp_path / "shared")
+    for name in ("a", "b"):
+        access.mkdirs(f"{shared}/{name}/below")
+        for number in range(3):
+            write_bytes(f"{shared}/{name}/{number}", b"")
+    delete, faster = getattr(os, what), []
+
+    def meanwhile(path, **options):
+        if not faster:
+            faster.append(path)
+            delete(path, **options)
+        delete(path, **options)
+
+    monkeypatch.setattr(os, what, meanwhile)
+    access.delete(shared)
+    assert faster and access.status(shared) is None
+
+
 def test_a_directory_is_made_though_another_job_deletes_one_above_it(monkeypatch, tmp_path):
     access, shared = access_for(tmp_path / "shared")
     mkdir, deleted = os.mkdir, []
