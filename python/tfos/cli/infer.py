@@ -215,7 +215,7 @@ def _infer(parsed: Any) -> int:
         keep=parsed.keep,
         plain=output_kind == "csv",  # It has no lists.
     )
-    conversion.check_target(plan.schema, output_kind, parsed.output)
+    conversion.check_target(plan.schema, output_kind, parsed.output, "Example")
     if not parsed.keep:
         schema = pa.schema([schema.field(name) for name in plan.columns])
     # A model hardly ever answers the same number twice.

@@ -55,7 +55,7 @@ def convert(
     to_format = formats.format_of(target, target_format)
     path = check_output(target, sources, overwrite)
     schema = schema_of(sources, from_format, record_type, compression, whole=True)
-    check_target(schema, to_format, target)
+    check_target(schema, to_format, target, record_type)
     batches = read(sources, from_format, schema, record_type, compression, whole=True)
     with replacing(target) as temporary:
         rows = write(
@@ -286,8 +286,13 @@ def _too_many(source: str, names: Sequence[str], first: str) -> str:
     return found + f"{first} does not have; convert {source} by itself"
 
 
-def check_target(schema: pa.Schema, kind: str, target: str) -> None:
+def check_target(schema: pa.Schema, kind: str, target: str, record_type: str) -> None:
     """Raises :class:`BadInputError` for columns that a file of the format can't have."""
+    if kind == "tfrecord":
+        try:
+            record_files.encode(pa.RecordBatch.from_pylist([], schema), record_type=record_type)
+        except BadInputError as error:
+            raise BadInputError(f"{target}: {error}; or write Parquet or JSON Lines") from error
     nested = [field.name for field in schema if pa.types.is_nested(field.type)]
     if kind == "csv" and nested:
         raise BadInputError(

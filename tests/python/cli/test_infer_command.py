@@ -356,6 +356,15 @@ def test_what_is_refused_leaves_nothing(run, two, table, tmp_path):
         "JSON has no binary columns",
         *run(*lists, tmp_path / "o.jsonl", "--output-map", "bytes=b", "--binary-output", "bytes"),
     )
+    # Before a row is read that does not fit.
+    nulls = pa.table({"word": pa.nulls(1, pa.string()), "pair": [[1, 2]], "day": pa.nulls(1)})
+    write_table(f"{tmp_path}/nulls.parquet", "parquet", nulls)
+    before = names_in(tmp_path)
+    lists = ("--input", tmp_path / "nulls.parquet", "--output", tmp_path / "o.tfrecord")
+    for more, column in ((("--output-map", "outer=m"), "m"), (("--keep",), "day")):
+        said = run(*lists, "--output-map", "index=i", *more)
+        refused(f"{tmp_path}/o.tfrecord: column '{column}'", *said)
+        assert "; or write Parquet or JSON Lines" in said[2]
     # In the middle: a row that does not fit.
     write_table(
         f"{tmp_path}/in.parquet",
