@@ -194,6 +194,10 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
         """What loads an estimator: ``load(path)`` is short for ``read().load(path)``."""
         return _Reader(cls)
 
+    def _pickled(self) -> bytes:
+        """What :meth:`save` writes beside the parameters."""
+        return program_pickle.dumps((self._program, self._settings))
+
     def _args(self, directory: str) -> SimpleNamespace:
         return SimpleNamespace(
             input_mapping=self.getInputMapping(),
@@ -213,7 +217,7 @@ class _Writer(StageWriter):
 
     def saveImpl(self, path: str) -> None:
         spark = self.sparkSession
-        program = program_pickle.dumps((self._instance._program, self._instance._settings))
+        program = self._instance._pickled()
         DefaultParamsWriter.saveMetadata(self._instance, path, versions.of_stage_metadata(spark))
         beside_files(spark, _write, f"{resolved(spark, path)}/{_PROGRAM}", program)
 

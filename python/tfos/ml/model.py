@@ -151,17 +151,13 @@ class _Writer(StageWriter):
 
     def saveImpl(self, path: str) -> None:
         spark = self.sparkSession
-        model = ""
-        if self._instance._has_model_dir():
-            model = resolved(spark, self._instance.getModelDir())
-            if not beside_files(spark, exists, f"{model}/saved_model.pb"):
-                raise BadInputError(f"there is no SavedModel in {model}: nothing was saved")
         # A class that derives from it is known in Python alone.
         names = {"class": _JAVA_CLASS} if type(self._instance) is Model else None
         DefaultParamsWriter.saveMetadata(
             self._instance, path, versions.of_stage_metadata(spark), names
         )
-        if model:
+        if self._instance._has_model_dir():
+            model = resolved(spark, self._instance.getModelDir())
             beside_files(spark, _copy, model, f"{resolved(spark, path)}/{_SAVED_MODEL}")
 
 

@@ -4,7 +4,8 @@
 themselves. A model that was loaded from there has lost its SavedModel by then. And a model that
 is saved inside its own SavedModel would copy its copies without end. pyspark gives the stages of a
 pipeline no say before that. So its ``save`` is wrapped: it looks where the SavedModels of all
-stages are before it deletes or writes anything.
+stages are before it deletes or writes anything. And it looks whether the stages can be saved at
+all, as what they would replace is gone otherwise.
 
 Threads: any. Errors: :class:`tfos.errors.BadInputError`; nothing was deleted or written.
 """
@@ -58,47 +59,49 @@ def _looking(save: Any) -> Any:
 
 def _refuse_harm(stage: Any, path: str, writer: Any) -> None:
     """Raises :class:`BadInputError` if saving to ``path`` would delete a SavedModel of ``stage`` or
-    of a stage in it, or copy one into itself."""
-    stages = sorted(_with_models(stage), key=lambda one: one.getModelDir())
+    of a stage in it, or copy one into itself, or finds none. Pickles what an estimator runs, so
+    that what can't be pickled is an error here."""
+    stages = list(_stages_of_ours(stage))
     if not stages:
         return
+    for one in stages:
+        if hasattr(one, "_pickled"):
+            one._pickled()
     spark = writer.sparkSession
     target = _plain(resolved(spark, path))
-    for one in stages:
+    with_models = (one for one in stages if one.isDefined(one.modelDir) and one.getModelDir())
+    for one in sorted(with_models, key=lambda one: one.getModelDir()):
         model = _plain(resolved(spark, one.getModelDir()))
         if writer.shouldOverwrite and _is_in(model, target):
             raise BadInputError(
                 f"the SavedModel {model} is part of {target}, which this save would delete: save "
                 "to another directory"
             )
-        # An estimator's directory is not copied, and none without a SavedModel.
-        if (
-            isinstance(one, pyspark.ml.Model)
-            and _is_in(target, model)
-            and beside_files(spark, exists, f"{model}/saved_model.pb")
-        ):
+        if not isinstance(one, pyspark.ml.Model):
+            continue  # An estimator's directory is not copied.
+        if not beside_files(spark, exists, f"{model}/saved_model.pb"):
+            raise BadInputError(f"there is no SavedModel in {model}: nothing was saved")
+        if _is_in(target, model):
             raise BadInputError(
                 f"{target} is in the SavedModel {model}, which this save would copy there: save "
                 "to another directory"
             )
 
 
-def _with_models(stage: Any) -> Iterator[_InferenceParams]:
-    """The stage and those in it, as of pipelines and searches of parameters, that have a
-    ``modelDir``."""
+def _stages_of_ours(stage: Any) -> Iterator[_InferenceParams]:
+    """The stage and those in it, as of pipelines and searches of parameters, that tfos has made."""
     if isinstance(stage, _InferenceParams):
-        if stage.isDefined(stage.modelDir) and stage.getModelDir():
-            yield stage
+        yield stage
     elif isinstance(stage, (list, tuple)):
         for one in stage:
-            yield from _with_models(one)
+            yield from _stages_of_ours(one)
     else:
         for name in ("stages", "bestModel", "subModels"):
             if hasattr(stage, name):
-                yield from _with_models(getattr(stage, name))
+                yield from _stages_of_ours(getattr(stage, name))
         for name in ("stages", "estimator"):
             if isinstance(stage, Params) and stage.hasParam(name) and stage.isDefined(name):
-                yield from _with_models(stage.getOrDefault(name))
+                yield from _stages_of_ours(stage.getOrDefault(name))
 
 
 def _is_in(path: str, directory: str) -> bool:

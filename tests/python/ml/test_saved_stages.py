@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import shutil
+import threading
 
 import numpy as np
 import pytest
@@ -192,11 +193,33 @@ def test_an_estimator_is_not_saved_over_its_models(spark, tmp_path, monkeypatch)
     assert (tmp_path / "models/earlier").exists()
 
 
-def test_a_directory_without_a_model_is_not_saved(spark, tmp_path):
-    model = tfos.ml.Model(modelDir=str(tmp_path))
-    with pytest.raises(tfos.errors.BadInputError, match="there is no SavedModel in"):
-        model.save(str(tmp_path / "saved"))
+def test_a_directory_without_a_model_is_not_saved(spark, java, model_dir, tmp_path):
+    """Nor is what was saved earlier deleted."""
+    model = tfos.ml.Model(modelDir=str(tmp_path / "none"))
+    for stage in (model, PipelineModel([model])):
+        with pytest.raises(tfos.errors.BadInputError, match="there is no SavedModel in"):
+            stage.save(str(tmp_path / "saved"))
     assert not (tmp_path / "saved").exists()
+    tfos.ml.Model(modelDir=str(model_dir)).save(str(tmp_path / "saved"))
+    before = sorted((tmp_path / "saved").rglob("*"))
+    for stage in (model, PipelineModel([model])):
+        with pytest.raises(tfos.errors.BadInputError, match="there is no SavedModel in"):
+            stage.write().overwrite().save(str(tmp_path / "saved"))
+    with pytest.raises(SPARK_ERRORS, match="is not there, so the stage can't be saved"):
+        stage = java().setModelDir(str(tmp_path / "none"))
+        stage.write().overwrite().save(str(tmp_path / "saved"))
+    assert sorted((tmp_path / "saved").rglob("*")) == before
+
+
+def test_a_function_that_cannot_be_pickled_replaces_nothing(spark, tmp_path):
+    path, lock = str(tmp_path / "saved"), threading.Lock()
+    good, bad = tfos.ml.Estimator(build=print), tfos.ml.Estimator(build=lambda args: lock)
+    for stage_of in (lambda estimator: estimator, lambda estimator: Pipeline(stages=[estimator])):
+        stage_of(good).write().overwrite().save(path)
+        before = sorted((tmp_path / "saved").rglob("*"))
+        with pytest.raises(TypeError, match="cannot pickle"):
+            stage_of(bad).write().overwrite().save(path)
+        assert sorted((tmp_path / "saved").rglob("*")) == before
 
 
 def test_a_model_without_a_directory_is_saved_as_it_is(spark, java, tmp_path):

@@ -34,6 +34,7 @@ final class SavedStage {
 
     @Override
     public void save(String path) throws IOException {
+      requireSavedModel();
       if (!model.getModelDir().isEmpty()) {
         String saved = qualified(model.getModelDir());
         String target = qualified(path);
