@@ -1,5 +1,5 @@
-"""Outputs that have one element for each row, in a dimension of its own (the shape [?, 1]), as
-columns of plain values. The engine gives lists of one value."""
+"""Outputs that have one element for each row, in dimensions of its own (such as the shapes [?, 1],
+[32, 1] and [?, 1, 1]), as columns of plain values. The engine gives lists of one value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ _ONE_ELEMENT = re.compile(r"\w+\[(\?|\d+)(, 1)+\]")
 def names(outputs: Mapping[str, str], columns: Mapping[str, str]) -> set[str]:
     """The columns of such outputs. ``outputs``: name -> type, as ``float32[?, 1]``; ``columns``:
     output -> column."""
-    return {column for name, column in columns.items() if _ONE_ELEMENT.fullmatch(outputs[name])}
+    return {column for name, column in columns.items() if lists_around_one(outputs[name])}
+
+
+def lists_around_one(output: str) -> int:
+    """How many lists are around the one element that an output of this type has for each row; 0 if
+    it has others, or no lists."""
+    return output.count(", 1") if _ONE_ELEMENT.fullmatch(output) else 0
 
 
 def schema(of_lists: pa.Schema, plain: set[str]) -> pa.Schema:

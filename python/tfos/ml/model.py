@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession, functions
 from tfos import inference
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
-from tfos.inference import frames
+from tfos.inference import frames, plain_columns
 from tfos.ml.overwriting import guard_saving
 from tfos.ml.params import _InferenceParams
 from tfos.ml.session_files import beside_files, exists, resolved
@@ -40,7 +40,8 @@ class Model(pyspark.ml.Model, _InferenceParams, MLReadable, MLWritable):
     """Adds the outputs of a SavedModel to a DataFrame: of Keras' ``export``,
     ``tf.saved_model.save`` or TensorFlow 1.
 
-    An output of the shape [?, 1] becomes a plain number, as Spark's evaluators want it. ``save``
+    An output of one number for each row, as of the shape [?, 1], becomes a column of plain numbers,
+    as Spark's evaluators want it. ``save``
     keeps the SavedModel along with the parameters, so what was saved can be moved. The jar's
     ``tfos.ml.TensorFlowModel`` loads it, and this loads what that one has saved.
     """
@@ -77,12 +78,13 @@ class Model(pyspark.ml.Model, _InferenceParams, MLReadable, MLWritable):
             batch_size=self.getBatchSize(),
             keep=self.getKeepInputs(),
         )
-        single = [
-            column for output, column in outputs.items() if model.outputs[output].endswith("[?, 1]")
-        ]
-        return result.withColumns(
-            {column: functions.col(frames.quoted(column))[0] for column in single}
-        )
+        plain = {}
+        for output, column in outputs.items():
+            if lists := plain_columns.lists_around_one(model.outputs[output]):
+                plain[column] = functions.col(frames.quoted(column))
+                for _ in range(lists):
+                    plain[column] = plain[column][0]
+        return result.withColumns(plain)
 
     def _saved_model(self, spark: SparkSession) -> inference.Model:
         if not self._has_model_dir():

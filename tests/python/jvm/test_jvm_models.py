@@ -132,7 +132,8 @@ def test_vectors_images_fixed_rows_and_tensorflow_1(new, spark, models):
     assert outputs("image", images) == [
         {"mean": n + 2.5, "top": [n, n + 1, n + 2]} for n in range(3)
     ]
-    # An output of [?, 1] is a plain number.
+    # Outputs of one number for each row are plain numbers.
+    assert outputs("fixed_ones", lists) == [{"nested": n + 1, "one": n + 1} for n in range(10)]
     assert outputs("predict", lists.limit(2), "tf1", "serve,old") == [{"y": 3.0}, {"y": 5.0}]
 
 

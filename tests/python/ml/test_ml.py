@@ -210,6 +210,14 @@ def test_a_plain_number_in_a_column_of_any_name(spark, models):
     assert scored.collect() == [([1, 1], 5)] and scored.columns == ["x", "a`b.c"]
 
 
+@pytest.mark.usefixtures("model_runner")
+def test_an_output_of_one_number_a_row_is_plain_whatever_its_shape(spark, models):
+    model = tfos.ml.Model(modelDir=str(models / "others"), signature="fixed_ones", keepInputs=False)
+    scored = model.transform(spark.sql("SELECT array(id, 1d) AS x FROM range(5)"))
+    assert set(dict(scored.dtypes).values()) == {"float"}
+    assert sorted(scored.select("one", "nested").collect()) == [(n + 1, n + 1) for n in range(5)]
+
+
 def test_parameters_are_documented_and_checked(text_model):
     assert (
         "rows that the model gets at a time (default: 128, current: 7)"

@@ -126,6 +126,11 @@ def main(directory):
         def fixed(self, x):
             return {"sum": tf.reduce_sum(x, axis=1), "rows": tf.fill([4], tf.shape(x)[0])}
 
+        @tf.function(input_signature=[tf.TensorSpec([4, 2], tf.float32, name="x")])
+        def fixed_ones(self, x):
+            one = tf.reduce_sum(x, axis=1, keepdims=True)
+            return {"one": one, "nested": one[:, None]}
+
         @tf.function(input_signature=[tf.TensorSpec([None, 2, 3, 1], tf.uint8, name="image")])
         def image(self, image):
             return {
@@ -166,6 +171,7 @@ def main(directory):
     names = (
         "ragged",
         "fixed",
+        "fixed_ones",
         "image",
         "bad",
         "varying",

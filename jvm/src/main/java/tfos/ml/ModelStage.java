@@ -36,7 +36,7 @@ public abstract class ModelStage<M extends ModelStage<M>> extends Model<M>
      * @param opLibraries files with ops of the model's own, on every host that runs it
      * @param binaryOutputs outputs whose strings are bytes
      * @param keepInputs results have the columns that there were in front of the outputs
-     * @param unwrap an output of the shape [?, 1] becomes a plain value
+     * @param unwrap an output of one value a row, as of the shape [?, 1], becomes a plain value
      */
     public Scoring(String modelDir, String tags, String signature, List<String> opLibraries,
         List<String> binaryOutputs, boolean keepInputs, boolean unwrap) {

@@ -13,8 +13,9 @@ import org.apache.spark.ml.util.MLWriter;
  * tf.saved_model.save} or TensorFlow 1. Its parameters are those of Python's {@code tfos.ml.Model}.
  *
  * <p>Without an input mapping each input has the column of its name; without an output mapping all
- * outputs become columns of their names. An output of the shape [?, 1] becomes a plain number, as
- * Spark's evaluators want it. What one of the two has saved the other loads.
+ * outputs become columns of their names. An output of one number for each row, as of the shape
+ * [?, 1], becomes a column of plain numbers, as Spark's evaluators want it. What one of the two has
+ * saved the other loads.
  */
 public class TensorFlowModel extends ModelStage<TensorFlowModel> {
   private static final long serialVersionUID = 1;

@@ -5,9 +5,12 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.api.java.JavaRDD;
@@ -17,6 +20,7 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.SerializableConfiguration;
@@ -33,6 +37,9 @@ import tfos.internal.spark.Sql;
  * IllegalArgumentException} with all that was expected and found.
  */
 public final class Inference {
+  /** As tfos.inference.plain_columns has it. */
+  private static final Pattern ONE_ELEMENT = Pattern.compile("\\w+\\[(?:\\?|\\d+)((?:, 1)+)]");
+
   /** How columns go through a model. */
   public static final class Options {
     private final SavedModel.Source source;
@@ -48,7 +55,7 @@ public final class Inference {
      * @param outputs output -> column; empty: all, under their names
      * @param binary outputs whose strings are bytes
      * @param keep results have the columns that there were in front of the outputs
-     * @param unwrap an output of the shape [?, 1] becomes a plain value
+     * @param unwrap an output of one value a row, as of the shape [?, 1], becomes a plain value
      */
     public Options(SavedModel.Source source, List<Input> inputs, Map<String, String> outputs,
         List<String> binary, int batchSize, boolean keep, boolean unwrap) {
@@ -90,8 +97,8 @@ public final class Inference {
   private final String[] columns;
   private final StructType outputs;
   private final int batchSize;
-  /** Columns of one value in a list, which is to go. */
-  private final List<String> wrapped;
+  /** Columns of one value in lists, which are to go, and how many these are. */
+  private final Map<String, Integer> wrapped;
   private final StructType result;
   private final Configuration hadoop;
 
@@ -117,7 +124,7 @@ public final class Inference {
     outputs = ColumnTypes.tableOf(plan.get("results"));
     int fixedRows = plan.get("fixedRows").asInt();
     batchSize = fixedRows == 0 ? options.batchSize : fixedRows;
-    wrapped = options.unwrap ? wrapped() : List.of();
+    wrapped = options.unwrap ? wrapped() : Map.of();
     result = joined(spark, options.keep ? schema : new StructType());
   }
 
@@ -142,19 +149,21 @@ public final class Inference {
     return request;
   }
 
-  private List<String> wrapped() {
-    List<String> columns = new ArrayList<>();
+  private Map<String, Integer> wrapped() {
+    Map<String, Integer> columns = new LinkedHashMap<>();
     for (JsonNode tensor : Json.parse(model.signature).get("outputs")) {
       String name = tensor.get("name").asText();
-      if (!tensor.get("type").asText().endsWith("[?, 1]")) {
+      Matcher shape = ONE_ELEMENT.matcher(tensor.get("type").asText());
+      if (!shape.matches()) {
         continue;
       }
+      int lists = shape.group(1).length() / ", 1".length();
       if (options.outputs.isEmpty()) {
-        columns.add(name);
+        columns.put(name, lists);
       }
       options.outputs.forEach((output, column) -> {
         if (model.nameOf("outputs", output).equals(name)) {
-          columns.add(column);
+          columns.put(column, lists);
         }
       });
     }
@@ -183,9 +192,15 @@ public final class Inference {
   public StructType schema() {
     StructType schema = new StructType();
     for (StructField field : result.fields()) {
-      schema = wrapped.contains(field.name())
-          ? schema.add(field.name(), ((ArrayType) field.dataType()).elementType(), true)
-          : schema.add(field);
+      if (!wrapped.containsKey(field.name())) {
+        schema = schema.add(field);
+        continue;
+      }
+      DataType type = field.dataType();
+      for (int lists = wrapped.get(field.name()); lists > 0; --lists) {
+        type = ((ArrayType) type).elementType();
+      }
+      schema = schema.add(field.name(), type, true);
     }
     return schema;
   }
@@ -201,8 +216,12 @@ public final class Inference {
         batchSize, options.keep, new SerializableConfiguration(hadoop));
     JavaRDD<InternalRow> results = new FrameRows(rows).toJavaRDD().mapPartitions(task);
     Dataset<Row> frame = Sql.frame(spark, results, result);
-    for (String name : wrapped) {
-      frame = frame.withColumn(name, Sql.column(name).getItem(0));
+    for (Map.Entry<String, Integer> column : wrapped.entrySet()) {
+      Column value = Sql.column(column.getKey());
+      for (int lists = column.getValue(); lists > 0; --lists) {
+        value = value.getItem(0);
+      }
+      frame = frame.withColumn(column.getKey(), value);
     }
     return frame;
   }
