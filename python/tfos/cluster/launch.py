@@ -9,7 +9,8 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -23,6 +24,10 @@ from tfos.spark import executor
 logger = logging.getLogger(__name__)
 
 _LOOK_AT_PARENT_SECONDS = 1.0
+#: So often in a row it is tried to start a lost node again.
+_MOST_TRIES = 16
+#: Before another try, and as much longer after each.
+_PAUSE_SECONDS = 2.0
 
 PROTOCOL = 1
 #: The path of TensorBoard's page at the coordinator.
@@ -120,6 +125,7 @@ def launch(
     executor_id: str,
     watch_pid: int,
     gpus: list[str],
+    is_over: Callable[[], bool] = lambda: False,
 ) -> bytes | None:
     """Starts an agent for ``node_id`` and follows it: until the cluster has formed, or with
     ``plan.stay`` until the node has ended: then returns what its program has returned.
@@ -129,23 +135,42 @@ def launch(
     formed, as the coordinator may not know of it. A later failure is not raised: the coordinator
     has it from the agent. Where another attempt has the node, it waits for Spark to end this one.
     With ``plan.stay`` a node that may come again when it is lost is started again here, as long as
-    the coordinator takes it. Else the driver has that done in a job of its own.
+    the coordinator takes it, and until ``is_over``. Else the driver has that done in a job of its
+    own.
     """
     parent = os.getppid()
+
+    def goes_on() -> bool:
+        # The executor of a task whose parent has ended, ends too.
+        return not is_over() and (watch_pid != -1 or os.getppid() == parent)
+
     result, is_lost = _launch_once(
         plan, node_id, executor_id=executor_id, watch_pid=watch_pid, gpus=gpus
     )
-    # The executor of a task whose parent has ended, ends too.
-    while is_lost and plan.stay and (watch_pid != -1 or os.getppid() == parent):
+    tries = 0
+    while is_lost and plan.stay and goes_on():
         try:
             result, is_lost = _launch_once(
                 plan, node_id, executor_id=executor_id, watch_pid=watch_pid, gpus=gpus
             )
+            tries = 0
         except TfosError as error:
-            # The coordinator has said that the first one was lost, and may have ended since then.
-            logger.warning("a lost node is not started again: %s", error)
-            return None
+            # Its host may be cut off for a while, or the GPUs of the lost one are not free yet.
+            tries += 1
+            if tries == _MOST_TRIES:
+                logger.warning("a lost node is given up after %d attempts: %s", tries, error)
+                return None
+            pause = tries * _PAUSE_SECONDS
+            logger.warning("a lost node is tried again in %g s: %s", pause, error)
+            _pause(pause, goes_on)
     return result
+
+
+def _pause(seconds: float, goes_on: Callable[[], bool]) -> None:
+    """Waits, but no longer than it ``goes_on``."""
+    until, never = time.monotonic() + seconds, threading.Event()
+    while goes_on() and (left := until - time.monotonic()) > 0:
+        never.wait(min(left, _LOOK_AT_PARENT_SECONDS))
 
 
 def _launch_once(

@@ -194,7 +194,17 @@ class Launcher:
             _SLOT_SECONDS,
             name,
         )
-        launch.launch(plan, node_id, executor_id="driver", watch_pid=os.getpid(), gpus=[])
+        self._launch_here(plan, node_id)
+
+    def _launch_here(self, plan: launch.LaunchPlan, node_id: int) -> None:
+        launch.launch(
+            plan,
+            node_id,
+            executor_id="driver",
+            watch_pid=os.getpid(),
+            gpus=[],
+            is_over=self._is_over,
+        )
 
     def _missing(self, plan: launch.LaunchPlan, on_driver: int) -> list[int]:
         """Nodes that are lost, or never came, and that nothing starts at the moment. With
@@ -345,7 +355,7 @@ class Launcher:
 
     def _launch_on_driver(self, plan: launch.LaunchPlan, node_id: int) -> None:
         try:
-            launch.launch(plan, node_id, executor_id="driver", watch_pid=os.getpid(), gpus=[])
+            self._launch_here(plan, node_id)
         except Exception as error:  # a thread's boundary: the coordinator spreads it
             self._coordinator.fail("launch the nodes", str(error), traceback.format_exc())
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from tfos.cluster import launch
+from tfos.errors import TfosError
 from tfos.spark import executor
 
 
@@ -37,6 +38,39 @@ def test_a_lost_node_starts_again_unless_its_executor_ends(monkeypatch, parents,
     plan = type("Plan", (), {"stay": True})
     launch.launch(plan, 4, executor_id="1", watch_pid=watch_pid, gpus=[])
     assert started == [4] * starts
+
+
+@pytest.mark.parametrize(
+    ("failures", "over_after", "starts"),
+    [(3, 100, 5), (100, 100, 17), (100, 4, 4)],
+    ids=["its host was cut off", "for good", "the cluster ends"],
+)
+def test_a_lost_node_that_does_not_start_again_is_tried_again(
+    monkeypatch, caplog, failures, over_after, starts
+):
+    started = []
+
+    def launch_once(plan, node_id, **options):
+        started.append(node_id)
+        if len(started) == 1:
+            return None, True
+        if len(started) <= 1 + failures:
+            raise TfosError("can't reach the coordinator: No route to host")
+        return b"result", False
+
+    monkeypatch.setattr(launch, "_launch_once", launch_once)
+    monkeypatch.setattr(launch, "_PAUSE_SECONDS", 0)
+    result = launch.launch(
+        SimpleNamespace(stay=True),
+        4,
+        executor_id="1",
+        watch_pid=-1,
+        gpus=[],
+        is_over=lambda: len(started) >= over_after,
+    )
+    assert (len(started), result) == (starts, b"result" if failures == 3 else None)
+    assert "is tried again in 0 s: can't reach the coordinator" in caplog.text
+    assert ("is given up after 16 attempts" in caplog.text) == (starts == 17)
 
 
 def test_the_executor_may_be_the_first_process_of_its_container(monkeypatch, tmp_path):
