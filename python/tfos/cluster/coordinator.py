@@ -392,10 +392,17 @@ class Coordinator:
 
     def _take_end(self, trouble: str) -> None:
         """No event comes any more: the process has ended, or sent something else (`trouble`)."""
+
+        def is_unexpected() -> bool:
+            return not self._closing and self._failure is None and not self._finished
+
         with self._changed:
-            unexpected = not self._closing and self._failure is None and not self._finished
+            unexpected = is_unexpected()
+        # That may take seconds, in which others look at the cluster.
+        what = trouble or (self._channel.how_it_ended() if unexpected else "")
+        with self._changed:
+            unexpected = is_unexpected()
             if unexpected:
-                what = trouble or self._channel.how_it_ended()
                 self._failure = {
                     "node_id": -1,
                     "step": "coordinate the cluster",

@@ -14,6 +14,9 @@ from tfos.errors import TfosError
 
 logger = logging.getLogger(__name__)
 
+#: One that says nothing any more ends by then, or never.
+_END_SECONDS = 5.0
+
 
 class CoordinatorProcess:
     """A ``tfos coordinator`` on this host, and both ends of its pipes.
@@ -100,8 +103,13 @@ class CoordinatorProcess:
         self._process.kill()
 
     def how_it_ended(self) -> str:
-        """For people; waits for its end."""
-        code = self._process.wait()
+        """For people; waits for its end. One that has closed its output and goes on is killed."""
+        try:
+            code = self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            return "has closed its output, which its log may explain, and was killed"
         return self._silence or _how_it_ended(code)
 
     def await_end(self, timeout: float) -> None:

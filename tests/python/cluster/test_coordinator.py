@@ -43,6 +43,7 @@ def says(monkeypatch, tmp_path, *commands, reads=True):
         (['printf \'{"type":"fin\'', "exit 3"], "ended with code 3"),
         (["echo 'no event'", "exec sleep 600"], "sent an event that can't be handled"),
         (['echo \'{"type":"node"}\'', "exec sleep 600"], "sent an event that can't be handled"),
+        (["exec >&-", "exec sleep 600"], "has closed its output"),
     ],
     ids=[
         "killed in mid-line",
@@ -50,6 +51,7 @@ def says(monkeypatch, tmp_path, *commands, reads=True):
         "ended in mid-line",
         "not JSON",
         "not an event",
+        "closed its output",
     ],
 )
 def test_waits_end_when_the_coordinator_says_nothing_readable(monkeypatch, tmp_path, commands, why):
