@@ -433,7 +433,8 @@ class Coordinator:
             case "node":
                 node = event["node"]
                 before = self._nodes.get(node["node_id"], {})
-                newly_lost = node["state"] == "lost" != before.get("state")
+                # One without a host has never come, and nothing was lost with it.
+                newly_lost = node["state"] == "lost" != before.get("state") and node["host"]
                 if newly_lost and self._may_lose_nodes:
                     logger.warning("%s is lost: %s", node_name(node), node["detail"])
                     if self._losses is not None:

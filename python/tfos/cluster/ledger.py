@@ -72,7 +72,8 @@ class Ledger:
             before = node.get("metrics_before", [])
             lives = [node["metrics"], *before]
             name = f"{node['job_name']}:{node['task_index']}"
-            if node["state"] == "lost" or before:
+            # One without a host has never come.
+            if before or (node["state"] == "lost" and node["host"]):
                 self.lost.add(name)
             if before:
                 self.came_again.add(name)

@@ -257,21 +257,27 @@ def test_all_waits_are_for_the_end_once_somebody_asks_for_it(monkeypatch, tmp_pa
     coordinator.close()
 
 
-def test_a_server_that_is_lost_and_awaited_is_named(monkeypatch, tmp_path, caplog):
+def test_a_server_that_is_lost_and_awaited_is_named_and_a_node_that_never_came_is_not(
+    monkeypatch, tmp_path, caplog
+):
     node = {"node_id": 0, "job_name": "ps", "task_index": 0, "host": "host-a", "executor_id": "1"}
     lost = {"type": "node", "node": {**node, "state": "lost", "detail": "its executor has ended"}}
+    late = {"node_id": 1, "job_name": "worker", "host": "", "detail": "did not come"}
+    never = {"type": "node", "node": {**node, **late, "state": "lost"}}
     says(
         monkeypatch,
         tmp_path,
         f"echo '{LISTENING}'",
+        f"echo '{json.dumps(never)}'",
         f"echo '{json.dumps(lost)}'",
         "read -r last",
     )
     start = {"max_lost_nodes": 0, "returning_nodes": 1}
     coordinator = Coordinator(start, on_failure=lambda: None)
-    assert coordinator.wait(coordinator.nodes, BOUND_SECONDS)
+    assert coordinator.wait(lambda: len(coordinator.nodes()) == 2, BOUND_SECONDS)
     coordinator.close()
     assert "ps:0" in caplog.text and "is lost: its executor has ended" in caplog.text
+    assert "worker" not in caplog.text
 
 
 def launch_node(monkeypatch):

@@ -12,8 +12,9 @@ from tfos.cluster.training import Training
 from tfos.feed.plan import Replay
 
 
-def node(index, state="done", **metrics):
-    return {"job_name": "worker", "task_index": index, "state": state, "metrics": metrics}
+def node(index, state="done", host="h", **metrics):
+    of_node = {"job_name": "worker", "task_index": index, "host": host}
+    return {**of_node, "state": state, "metrics": metrics}
 
 
 def test_what_adds_up_is_shown_and_not_complained_of():
@@ -125,6 +126,15 @@ def test_a_node_that_was_lost_at_once_is_named():
     ledger.count_job([(40, 0)])
     ledger.update([node(0, items_delivered=40, rows=40), node(1, state="lost")])
     assert ledger.lines()[-1] == "ledger | worker:1: lost before its first word"
+
+
+def test_a_node_that_never_came_is_not_a_lost_one():
+    ledger = Ledger()
+    ledger.begin_job(False)
+    ledger.count_job([(40, 0)])
+    ledger.update([node(0, items_delivered=30, rows=30), node(1, "lost", host="")])
+    assert not ledger.lost
+    assert ledger.complaint() == "the feed tasks delivered 40 rows and the nodes count 30"
 
 
 def test_pickled_batches_are_counted_as_those():
