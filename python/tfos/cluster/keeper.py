@@ -47,7 +47,7 @@ _MOST_STRANGERS = 64
 #: For a stranger to show a key, and for each step of what follows.
 _CONNECTION_SECONDS = 10.0
 _LONGEST_WAIT_SECONDS = 10.0
-#: For the coordinator to stop all nodes at the end of its input.
+#: For the coordinator to stop all nodes at the end of its input, beyond their grace.
 _END_SECONDS = 15.0
 #: For the client to hear of the end.
 _LINGER_SECONDS = 15.0
@@ -149,7 +149,8 @@ class Keeper:
             self._coordinator.end_input()
             with contextlib.suppress(BrokenPipeError):  # The executor that reads this may be gone.
                 print(f"tfos: the cluster ends: {reason}", file=sys.stderr, flush=True)
-        self._coordinator.await_end(_END_SECONDS)
+        grace = self._start.get("stop_grace_ms", 0) / 1000
+        self._coordinator.await_end(grace + _END_SECONDS)
         if time.monotonic() - self._heard < self._lease:
             self._end_was_told.wait(_LINGER_SECONDS)
 

@@ -49,11 +49,19 @@ START = {
 }
 
 
-def start(lease, watched, ports="0", connection_seconds=keeper._CONNECTION_SECONDS, **cluster):
+def start(
+    lease,
+    watched,
+    ports="0",
+    connection_seconds=keeper._CONNECTION_SECONDS,
+    end_seconds=keeper._END_SECONDS,
+    **cluster,
+):
     """A keeper beside a process: what it says first. cluster: what differs from START."""
     program = (
         "from tfos.cluster import keeper\n"
         f"keeper._CONNECTION_SECONDS = {connection_seconds}\n"
+        f"keeper._END_SECONDS = {end_seconds}\n"
         "keeper.main()"
     )
     bootstrap = {"start": START | cluster, "lease": lease, "ports": ports, "watch_pid": watched}
@@ -253,6 +261,13 @@ def test_the_end_of_its_executor_is_told(executor, leftovers):
     events = _events_until_end(said)
     [failed] = [event["failure"] for event in events if event["type"] == "failed"]
     assert failed["message"].startswith(f"executor process 7 on {socket.gethostname()}, which")
+
+
+def test_nodes_have_their_grace_before_the_coordinator_is_killed(executor, leftovers):
+    said = start(300, executor.pid, end_seconds=0, stop_grace_ms=60_000)
+    executor.kill()
+    _, end = _events_and_end(said)
+    assert end.startswith("ended with code"), end
 
 
 def test_a_coordinator_that_stands_still_is_said(executor, leftovers):
