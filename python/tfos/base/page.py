@@ -8,7 +8,7 @@ import os
 import tempfile
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tfos.base.network import host_and_port
@@ -31,7 +31,7 @@ class PageLink:
     """
 
     base_url: str
-    key: str
+    key: str = field(repr=False)
 
     @classmethod
     def of(cls, address: str, port: int, key: str) -> PageLink:

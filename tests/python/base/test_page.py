@@ -16,6 +16,7 @@ KEY = "ab" * 32
 def test_a_link_is_what_the_driver_prints():
     assert str(PageLink.of("10.0.0.5", 4040, KEY)) == f"http://10.0.0.5:4040/#key={KEY}"
     assert str(PageLink.of("::1", 1, KEY)) == f"http://[::1]:1/#key={KEY}"
+    assert KEY not in repr(PageLink.of("::1", 1, KEY)), "a traceback may show it"
 
 
 def test_a_report_is_fetched_from_the_cluster_alone(monkeypatch):
