@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import os
 import threading
 import time
@@ -69,6 +70,8 @@ class Launcher:
         self._starts: dict[int, list[float]] = {}
         #: By node: the last job that has started it again, and that lasts as long as the node.
         self._again: dict[int, SparkJob] = {}
+        #: Nodes that are lost: since when, by the monotonic clock. inf: the user has been told.
+        self._lost_since: dict[int, float] = {}
         self._others_come = False
         self._replaces = True
 
@@ -115,6 +118,8 @@ class Launcher:
             self._coordinator.wait_quietly(
                 lambda: self._is_over() or bool(self._missing(plan, on_driver)), _LOOK_SECONDS
             )
+            if plan.stay and not self._is_over():
+                self._tell_of_long_losses()
             for node_id in [] if self._is_over() else self._missing(plan, on_driver):
                 with self._lock:
                     self._starting.add(node_id)
@@ -136,6 +141,23 @@ class Launcher:
                     self._again[node_id] = job
                 if self._is_over():
                     job.cancel()
+
+    def _tell_of_long_losses(self) -> None:
+        """Where launch tasks start lost nodes again, only their executors' logs say why that
+        fails."""
+        now = time.monotonic()
+        lost = {n["node_id"]: n for n in self._coordinator.nodes() if n["state"] == "lost"}
+        self._lost_since = {node_id: self._lost_since.get(node_id, now) for node_id in lost}
+        for node_id, since in self._lost_since.items():
+            if now - since < _LOOK_SECONDS:
+                continue
+            self._lost_since[node_id] = math.inf
+            logger.warning(
+                "%s is lost, and has not come again for %d s. Its launch task tries that, and the "
+                "log of its executor says why it fails",
+                node_name(lost[node_id]),
+                now - since,
+            )
 
     def _gpus_of_executors(self) -> dict[str, list[str]]:
         """By executor: the GPUs of its nodes, and of those that were lost."""

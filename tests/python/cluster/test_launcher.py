@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from tfos.cluster import launch
+from tfos.cluster import launcher as launcher_module
 from tfos.cluster.launcher import Launcher
 from tfos.errors import TfosError
 
@@ -146,6 +147,24 @@ def test_that_a_node_is_given_up_is_said(caplog):
     launcher._starts[1] = [time.monotonic()] * 16
     launcher._started_again(1, SimpleNamespace(error=TfosError("no memory")))
     assert "node 1 was not started again and is given up: no memory" in caplog.text
+
+
+def test_that_a_node_does_not_come_again_is_said_once_for_each_loss(monkeypatch, caplog):
+    launcher = Launcher(SimpleNamespace(), Trains(set()), lambda text: None)
+    node = {"node_id": 1, "job_name": "worker", "task_index": 1, "host": "h", "state": "lost"}
+    launcher._coordinator.nodes = lambda: [node]
+    launcher._tell_of_long_losses()
+    assert not caplog.messages, "its launch task has had no time"
+    monkeypatch.setattr(launcher_module, "_LOOK_SECONDS", 0)
+    launcher._tell_of_long_losses()
+    launcher._tell_of_long_losses()
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("worker:1 (node 1 on h) is lost, and has not come again")
+    node["state"] = "running"
+    launcher._tell_of_long_losses()
+    node["state"] = "lost"
+    launcher._tell_of_long_losses()
+    assert len(caplog.messages) == 2
 
 
 def test_a_node_that_comes_again_is_told_what_gpus_its_executor_had_for_nodes():
