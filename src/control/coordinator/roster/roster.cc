@@ -120,7 +120,15 @@ void Roster::Publish(TimePoint now, Effects& effects) {
 Effects Roster::SetState(int node_id, const StateReport& report, TimePoint now) {
   Effects effects;
   Node* node = Find(node_id);
-  if (node == nullptr || IsFinal(node->info.state)) return effects;
+  if (node == nullptr) return effects;
+  if (IsFinal(node->info.state)) {
+    // TensorBoard outlives its node's program, and may listen only after that has ended.
+    if (node->connected && node->info.tensorboard != report.tensorboard) {
+      node->info.tensorboard = report.tensorboard;
+      effects.push_back(TellDriver{NodeChanged{Info(*node, now)}});
+    }
+    return effects;
+  }
   if (report.state == NodeState::kDone) return Finish(node_id, now);
   node->heard = now;
   // A report can be overtaken by what the driver asked for; what it says beyond the state is news.
@@ -130,7 +138,7 @@ Effects Roster::SetState(int node_id, const StateReport& report, TimePoint now) 
   node->info.detail = says_nothing ? node->detail_of_state : report.detail;
   if (report.pid != 0) node->info.pid = report.pid;
   if (report.feed.has_value()) node->info.feed = report.feed;
-  if (report.tensorboard.has_value()) node->info.tensorboard = report.tensorboard;
+  node->info.tensorboard = report.tensorboard;
   if (!Become(*node, report.state, report.detail, now, effects)) {
     effects.push_back(TellDriver{NodeChanged{Info(*node, now)}});
   } else if (report.state == NodeState::kRunning && node->came_late && Returns(*node)) {

@@ -207,6 +207,28 @@ TEST_F(RosterTest, AStateReportThatComesTooLateStillBringsItsNews) {
   EXPECT_EQ(roster_.Nodes(clock_.Now())[1].detail, "all its rows are there");
 }
 
+TEST_F(RosterTest, TensorBoardIsKnownAsLongAsItListens) {
+  RunAll();
+  StateReport report = State(kRunning);
+  report.tensorboard = TensorBoardProcess{.pid = 8, .port = 6006};
+  roster_.SetState(1, report, clock_.Now());
+  EXPECT_EQ(roster_.Nodes(clock_.Now())[1].tensorboard->port, 6006);
+  roster_.SetState(1, State(kRunning), clock_.Now());
+  EXPECT_FALSE(roster_.Nodes(clock_.Now())[1].tensorboard.has_value());
+}
+
+TEST_F(RosterTest, TensorBoardMayListenAfterTheEndOfItsNodesProgram) {
+  RunAll();
+  roster_.Finish(1, clock_.Now());
+  StateReport report = State(kDone);
+  report.tensorboard = TensorBoardProcess{.pid = 8, .port = 6006};
+  EXPECT_THAT(Words(roster_.SetState(1, report, clock_.Now())), ElementsAre("driver node 1 done"));
+  EXPECT_EQ(roster_.Nodes(clock_.Now())[1].tensorboard->port, 6006);
+  EXPECT_THAT(roster_.SetState(1, report, clock_.Now()), IsEmpty());
+  roster_.SetState(1, State(kDone), clock_.Now());
+  EXPECT_FALSE(roster_.Nodes(clock_.Now())[1].tensorboard.has_value());
+}
+
 TEST_F(RosterTest, AnAgentCannotPlayWithNodesThatAreOver) {
   RunAll();
   roster_.Finish(1, clock_.Now());

@@ -51,6 +51,8 @@ struct FeedEndpoint {
 struct TensorBoardProcess {
   std::int64_t pid = 0;
   int port = 0;
+
+  friend bool operator==(const TensorBoardProcess&, const TensorBoardProcess&) = default;
 };
 
 /// NODE: a node as everybody else sees it.
