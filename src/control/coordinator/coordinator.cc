@@ -227,8 +227,13 @@ class Coordinator final : public ControlService {
   // Taken when the driver takes them: one that stands still finds the latest values, once. The
   // progress was measured before, so it may be news without a change of metrics, too.
   void TellChangedMetrics() {
+    if (!registrations_before_metrics_) registrations_before_metrics_ = registrations_;
     driver_.SendLatest(MetricsChanged::kType,
                        [this, news = node_news_]() -> std::optional<std::string> {
+                         // The driver would take those of a process of which it hears after this
+                         // for those of the one before. The next ones come after an interval.
+                         const auto before = std::exchange(registrations_before_metrics_, {});
+                         if (before != registrations_) return std::nullopt;
                          std::vector<NodeMetrics> metrics = roster_->TakeChangedMetrics();
                          if (metrics.empty() && told_progress_ == record_->progress())
                            return std::nullopt;
@@ -330,6 +335,7 @@ class Coordinator final : public ControlService {
       return effects.status().Annotate(
           fmt::format("node {} on {} can't register", registration.node_id, registration.host));
     }
+    ++registrations_;
     agents_.Take(connection, registration.node_id);
     operations_.OnCame(registration.node_id);
     Apply(*std::move(effects));
@@ -463,8 +469,10 @@ class Coordinator final : public ControlService {
        .to_driver = [this](const StopAsked& asked) { Announce(asked); }}};
   std::unique_ptr<ControlServer> server_;
   std::set<std::string> unknown_types_;
-  std::optional<RunProgress> told_progress_;  // as the driver knows it
-  std::uint64_t node_news_ = 0;               // that the driver was told
+  std::optional<RunProgress> told_progress_;                   // as the driver knows it
+  std::uint64_t node_news_ = 0;                                // that the driver was told
+  std::uint64_t registrations_ = 0;                            // that were taken
+  std::optional<std::uint64_t> registrations_before_metrics_;  // those that wait for the driver
 };
 
 }  // namespace

@@ -106,6 +106,49 @@ TEST_F(CoordinatorPagesTest, TheCurvesOfAReportEndWithTheNumbersOfItsState) {
   }
 }
 
+// The pages tell how far the coordinator is while its driver reads nothing.
+TEST_F(CoordinatorPagesTest, WhatALostNodeHasCountedStaysUntilTheDriverHearsOfAnother) {
+  json start = StartMessage();
+  start["roles"] = json::array({{{"job", "worker"}, {"count", 2}}});
+  start["min_nodes"] = 1;
+  start["late_nodes"] = true;
+  Start(start);
+  RawClient other = Agent(0);
+  worker_.emplace(Agent(1));
+  ASSERT_FALSE(WaitFor("formed").is_null());
+  ASSERT_NO_FATAL_FAILURE(ReportLoss(0.25));
+  const std::string more_than_a_pipe_takes(1 << 20, 'x');
+  other.SendText(
+      json{{"type", "state"}, {"state", "running"}, {"detail", more_than_a_pipe_takes}}.dump());
+  const auto tell = [](const char* what) {
+    return [what](const json& history) {
+      return history["events"].dump().find(what) != std::string::npos;
+    };
+  };
+  AskUntil(tell("worker:0 running"));
+  clock_.Advance(std::chrono::seconds(1));
+  AskUntil([](const json& history) { return history["times"].dump().ends_with("1000]"); });
+  worker_->Close();
+  AskUntil(tell("worker:1 lost"));
+  RawClient again = Agent(1);
+  EXPECT_EQ(Message(again)["type"], "start");
+  bool is_lost = false;
+  while (true) {
+    const json event = NextEvent();
+    ASSERT_FALSE(event.is_null());
+    if (event["type"] == "metrics") {
+      for (const json& of_node : event["nodes"]) {
+        if (of_node["node_id"] == 1) {
+          EXPECT_EQ(of_node["metrics"]["loss"], 0.25);
+        }
+      }
+    } else if (event["type"] == "node" && event["node"]["node_id"] == 1) {
+      if (is_lost) break;
+      is_lost = event["node"]["state"] == "lost";
+    }
+  }
+}
+
 TEST_F(CoordinatorTest, AnOpenPageGetsTheLastStateBeforeTheEnd) {
   Start();
   const std::string key = KeyOf(Purpose::kRead).ToHex();
