@@ -32,8 +32,9 @@ class LeavingWatch:
         self._spark_context = spark_context
         self._coordinator = coordinator
         self._ended = ended
-        #: Nodes with their executors: one that is lost may come again on another.
-        self._told: set[tuple[int, str]] = set()
+        #: Nodes with their executors and agents: one that is lost may come again on another, or on
+        #: the same.
+        self._told: set[tuple[int, str, int]] = set()
         enabled = spark_context.getConf().get(_ENABLED, "false").lower() == "true"
         if enabled and not isinstance(spark_context, ConnectContext):
             threading.Thread(target=self._run, name="tfos-leaving", daemon=True).start()
@@ -69,9 +70,10 @@ class LeavingWatch:
             number, executor = node["node_id"], node["executor_id"]
             if executor not in decommissioned or node["state"] in FINAL_STATES:
                 continue
-            if (number, executor) in self._told:
+            life = (number, executor, node["agent_pid"])
+            if life in self._told:
                 continue
-            self._told.add((number, executor))
+            self._told.add(life)
             reason = f"executor {executor} is being decommissioned"
             logger.warning("%s will be lost: %s", node_name(node), reason)
             self._coordinator.send("leaving", node_id=number, reason=reason)

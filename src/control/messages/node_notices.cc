@@ -18,6 +18,10 @@ std::string_view BeginningOf(std::string_view text, std::size_t most) {
 }  // namespace
 
 void NodeNotices::Add(const NodeLeaving& notice) {
+  if (notice.reason.empty()) {
+    reasons_.erase(notice.node_id);
+    return;
+  }
   if (reasons_.size() >= kMost && !reasons_.contains(notice.node_id)) return;
   reasons_[notice.node_id] = BeginningOf(notice.reason, kLongestText);
 }

@@ -20,6 +20,8 @@ TEST(NodeNoticesTest, TheLatestReasonOfANodeCounts) {
   nodes.Add(NodeLeaving{.node_id = 2, .reason = "why"});
   nodes.Add(NodeLeaving{.node_id = 7, .reason = "second"});
   EXPECT_THAT(nodes.reasons(), ElementsAre(Pair(2, "why"), Pair(7, "second")));
+  nodes.Add(NodeLeaving{.node_id = 2, .reason = ""});
+  EXPECT_THAT(nodes.reasons(), ElementsAre(Pair(7, "second"))) << "it has gone";
 }
 
 TEST(NodeNoticesTest, ACoordinatorThatNamesNodesWithoutEndIsNotKeptInFull) {

@@ -37,6 +37,7 @@ def node(number, executor):
         "task_index": number,
         "host": "h",
         "executor_id": executor,
+        "agent_pid": 100 + number,
         "state": "running",
     }
 
@@ -80,6 +81,10 @@ def test_a_node_that_came_again_on_another_executor_is_announced_again():
     watch._look()
     watch._look()
     assert coordinator.told == [notice(1, "1"), notice(1, "4")]
+    again["agent_pid"] = 200
+    watch._look()
+    watch._look()
+    assert coordinator.told[2:] == [notice(1, "4")], "it came again on the executor that goes"
 
 
 def test_a_look_at_many_executors_is_one_question():

@@ -81,6 +81,11 @@ Result<Effects> Roster::Register(const control::Register& message, TimePoint now
   Effects effects;
   Become(*node, NodeState::kRegistered,
          late ? "starting its program" : "waiting for the other nodes", now, effects);
+  for (const Node& other : nodes_) {
+    if (other.info.leaving.empty() || IsFinal(other.info.state)) continue;
+    effects.push_back(
+        TellAgent{message.node_id, NodeLeaving{other.info.node_id, other.info.leaving}});
+  }
   if (late) {
     effects.push_back(PublishStart{message.node_id});
     // The others may be about to begin an epoch that the driver has ended before: nobody tells of
@@ -382,6 +387,9 @@ bool Roster::Become(Node& node, NodeState state, std::string detail, TimePoint n
   node.info.detail = node.detail_of_state = std::move(detail);
   node.since = now;
   effects.push_back(TellDriver{NodeChanged{Info(node, now)}});
+  // One that has gone will not be lost any more.
+  if (IsFinal(state) && !node.info.leaving.empty())
+    TellAll(NodeLeaving{node.info.node_id, ""}, effects);
   return true;
 }
 

@@ -224,6 +224,8 @@ class Roster {
   /// `command` for each node that takes rows.
   Effects TellFed(const AgentCommand& command) const;
   NodeInfo Info(const Node& node, TimePoint now) const;
+  /// Which executor Spark takes away, or that it is none any more.
+  void TellAll(const NodeLeaving& leaving, Effects& effects) const;
   /// Of a node that gets no more rows, for people.
   const char* WordsOfFeedEnd() const;
   /// Makes a node that runs draining, as the feed has ended. What it says of itself stays.

@@ -67,10 +67,14 @@ Effects Roster::Leave(const NodeLeaving& leaving, TimePoint now) {
   if (leaver == nullptr || IsFinal(leaver->info.state)) return effects;
   leaver->info.leaving = leaving.reason;
   effects.push_back(TellDriver{NodeChanged{Info(*leaver, now)}});
+  TellAll(leaving, effects);
+  return effects;
+}
+
+void Roster::TellAll(const NodeLeaving& leaving, Effects& effects) const {
   for (const Node& node : nodes_) {
     if (node.connected) effects.push_back(TellAgent{node.info.node_id, leaving});
   }
-  return effects;
 }
 
 Effects Roster::StopAll(const Stop& stop, TimePoint now) {

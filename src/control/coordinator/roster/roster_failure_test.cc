@@ -372,6 +372,24 @@ TEST_F(RosterTest, AllNodesHearWhoseExecutorSparkTakesAwayAndItsLossNamesThat) {
   EXPECT_THAT(roster_.Leave({.node_id = 99, .reason = "nobody"}, clock_.Now()), IsEmpty());
 }
 
+TEST_F(RosterTest, ANodeThatHasGoneIsNotAboutToBeLost) {
+  Bear(1);
+  RunAll();
+  roster_.Leave({.node_id = 2, .reason = "executor 7 goes"}, clock_.Now());
+  const Effects effects = roster_.Fail(2, Loss("its executor has ended"), clock_.Now());
+  EXPECT_THAT(Words(effects), ElementsAre("driver node 2 lost", "agent 0 leaving",
+                                          "agent 1 leaving", "agent 2 leaving"));
+  const auto& told = std::get<NodeLeaving>(std::get<TellAgent>(effects[1]).command);
+  EXPECT_EQ(told.node_id, 2);
+  EXPECT_EQ(told.reason, "");
+}
+
+TEST_F(RosterTest, OneThatComesAfterTheNoticeHearsOfItToo) {
+  RegisterNode(1);
+  roster_.Leave({.node_id = 1, .reason = "executor 7 goes"}, clock_.Now());
+  EXPECT_THAT(Words(RegisterNode(2)), ElementsAre("driver node 2 registered", "agent 2 leaving"));
+}
+
 TEST_F(RosterTest, AConnectionThatBreaksAsAnnouncedSaysSo) {
   RunAll();
   roster_.Leave({.node_id = 1, .reason = "executor 7 goes"}, clock_.Now());

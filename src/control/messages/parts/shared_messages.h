@@ -108,7 +108,7 @@ struct StepTickets {
 struct NodeLeaving {
   static constexpr std::string_view kType = "leaving";
   int node_id = 0;
-  /// For people.
+  /// For people. Empty: it has gone, and will not be lost any more.
   std::string reason;
 };
 
