@@ -24,7 +24,7 @@ from tfos.spark import executor
 logger = logging.getLogger(__name__)
 
 _LOOK_AT_PARENT_SECONDS = 1.0
-#: So often in a row it is tried to start a lost node again.
+#: Attempts in a row to start a lost node again.
 _MOST_TRIES = 16
 #: Before another try, and as much longer after each.
 _PAUSE_SECONDS = 2.0

@@ -9,6 +9,7 @@ import pytest
 import keras
 import tfos
 from support.programs import checkpoints as programs
+from support.programs import going_on
 from tfos.errors import BadInputError
 from tfos.keras.checkpoint.saving import Checkpoints
 
@@ -106,7 +107,7 @@ def test_an_epoch_that_is_passed_over_whole_is_not_the_best(spark, leftovers, tm
     """On a node that reads its data itself."""
     with tfos.run(
         spark,
-        programs.interrupted_after_an_epoch,
+        going_on.interrupted_after_an_epoch,
         nodes=1,
         args=str(tmp_path),
         input_mode="tensorflow",

@@ -13,6 +13,7 @@ from support.comparing import assert_goes_on, assert_same
 from support.files.checkpoints import parts_in
 from support.files.remote_files import names_in
 from support.programs import checkpoints as programs
+from support.programs import going_on
 from support.programs.two_nodes import optimizer as optimizer_programs
 from support.two_nodes import Died, TwoNodes
 from tfos.errors import BadInputError, NodeFailedError
@@ -112,7 +113,7 @@ def test_a_node_that_joins_without_the_directory_of_the_others_fails(tmp_path):
 def test_nodes_that_all_have_joined_count_on(two_nodes, tmp_path):
     PartedDirectory(tmp_path).begin()
     (tmp_path / "checkpoint-00000007").mkdir()
-    assert two_nodes.run(programs.number_after_joining, str(tmp_path)) == [8, 8]
+    assert two_nodes.run(going_on.number_after_joining, str(tmp_path)) == [8, 8]
 
 
 def test_all_hear_of_a_part_that_cannot_be_written(two_nodes, tmp_path):
