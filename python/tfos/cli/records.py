@@ -14,7 +14,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from tfos.cli.arguments import Parser, at_least
@@ -172,7 +172,7 @@ def _cat(parsed: Any) -> int:
     schema = record_files.nullable(schema)
     problems: list[str] = []
 
-    def rows() -> Iterator[dict[str, Any]]:
+    def rows() -> Generator[dict[str, Any], None, None]:
         for path, compression in _opened(parsed):
             reader = records.Reader(
                 path,

@@ -1,6 +1,6 @@
 """Lines of JSON as record batches, and the other way. Threads: any.
 
-Errors: :class:`ValueError`, of Arrow too, for what isn't JSON or does not fit;
+Errors: :class:`ValueError`, of Arrow too, for what is not JSON or does not fit;
 :class:`tfos.errors.BadInputError` for values that JSON does not have; :class:`OSError`.
 """
 
