@@ -26,8 +26,11 @@ _FULL_ANSWER_BYTES = 128 << 10
 _MOST_LINES = 200
 _LINES_PER_SECOND = 20.0
 _MOST_CHARACTERS = 2000
-#: Moves a terminal's cursor, or colors what follows.
-_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|.)")
+#: A line is shown without its end after so many: a progress bar may run for hours.
+_MOST_UNFINISHED = 16 << 10
+#: Moves a terminal's cursor, colors what follows, or gives its window a title. No part goes past
+#: the next escape: the time for a line would grow with the square of its length.
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
 
@@ -92,8 +95,9 @@ class NodeOutput:
             self._rest = ""
         self.position, self.ended = answer["next"], answer["ended"]
         *whole, self._rest = (self._rest + answer["text"]).split("\n")
-        if self.ended and self._rest:
+        if self._rest and (self.ended or len(self._rest) > _MOST_UNFINISHED):
             whole.append(self._rest)
+            self._rest = ""
         left_out, lines = self._limit.take([shown_line(line) for line in whole])
         if self.ended:
             left_out += self._limit.left_out()

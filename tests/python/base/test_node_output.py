@@ -34,6 +34,8 @@ def answer(text, *, start=0, ended=False):
         ("1/3\r2/3\r3/3\r", "3/3"),
         ("\x1b[1m3/3\x1b[0m \x1b[32m====\x1b[0m", "3/3 ===="),
         ("\x08\x08\x1b]0;title\x07moves\x1b[2J", "moves"),
+        ("\x1b]0;title\x1b\\moves \x1b]0;on", "moves 0;on"),
+        pytest.param("\x1b]" * (1 << 20) + "hello", "hello", id="sequences without an end"),
         ("", ""),
         ("é" * 3000, "é" * 2000 + " ..."),
         ("to\x9b2Jo", "to2Jo"),
@@ -50,6 +52,16 @@ def test_lines_have_the_name_of_their_node(clock):
     assert output.take(answer("ee\n", start=11)) == ["worker:1 | three"]
     last = output.take(answer("end", start=14, ended=True))
     assert last == ["worker:1 | end"] and output.ended
+
+
+def test_a_line_without_an_end_is_shown_in_parts(clock):
+    output = NodeOutput("worker:1", 7, clock)
+    part = "".join(f"{number:6}/99999\r" for number in range(1000))
+    for _ in range(50):
+        shown = output.take(answer(part, start=output.position))
+        shown += output.take(answer(part, start=output.position))
+        assert shown == ["worker:1 |    999/99999"]
+    assert output.take(answer("end\n", start=output.position)) == ["worker:1 | end"]
 
 
 def test_bytes_that_are_gone_are_counted(clock):
