@@ -38,10 +38,14 @@ std::string Number(const json& object, const char* name, int digits = 0) {
   return fmt::format("{:.{}f}", field->get<double>(), digits);
 }
 
-const json& At(const json& object, const std::string& name) {
+const json& Nothing() {
   static const json kNothing = json::object();
+  return kNothing;
+}
+
+const json& At(const json& object, const std::string& name) {
   const auto found = object.find(name);
-  return found != object.end() && found->is_object() ? *found : kNothing;
+  return found != object.end() && found->is_object() ? *found : Nothing();
 }
 
 /// A process that has ended has no number.
@@ -100,10 +104,16 @@ std::string CutLines(const std::string& text, std::size_t width) {
   return cut;
 }
 
+bool IsFinal(const std::string& state) {
+  return state == "done" || state == "failed" || state == "lost" || state == "stopped";
+}
+
 Row RowOf(const json& status, const json& node) {
   const std::string id = Number(node, "node_id");
   const json& metrics = At(At(status, "metrics"), id);
   const json& rates = At(At(status, "rates"), id);
+  // What a node held, it holds no longer once it has ended.
+  const json& held = IsFinal(Text(node, "state")) ? Nothing() : metrics;
   std::string detail = Text(node, "detail");
   if (detail.size() > kLongestDetail) {
     std::size_t end = kLongestDetail;
@@ -118,9 +128,9 @@ Row RowOf(const json& status, const json& node) {
           Number(rates, "step", 1),
           Number(metrics, "rows"),
           Number(rates, "rows", 0),
-          Memory(metrics, "rss_bytes"),
-          Percent(metrics, "gpu_utilization"),
-          Memory(metrics, "gpu_memory_bytes"),
+          Memory(held, "rss_bytes"),
+          Percent(held, "gpu_utilization"),
+          Memory(held, "gpu_memory_bytes"),
           std::move(detail)};
 }
 
@@ -146,10 +156,6 @@ std::string Line(const Row& row, const std::array<std::size_t, kColumns>& widths
   }
   while (line.ends_with(' ')) line.pop_back();
   return line + '\n';
-}
-
-bool IsFinal(const std::string& state) {
-  return state == "done" || state == "failed" || state == "lost" || state == "stopped";
 }
 
 }  // namespace

@@ -67,6 +67,24 @@ TEST(ClusterViewTest, ShowsGpusWhereANodeHasSome) {
               AllOf(HasSubstr("memory  GPU memory"), Not(HasSubstr(" %"))));
 }
 
+TEST(ClusterViewTest, ANodeThatHasEndedHoldsNoMemoryAndNoGpu) {
+  json status = Status(2);
+  for (const char* node : {"0", "1"}) {
+    status["metrics"][node] = {{"step", 9},
+                               {"rss_bytes", 1u << 30},
+                               {"gpu_utilization", 0.97},
+                               {"gpu_memory_bytes", 3u << 30}};
+  }
+  for (const char* state : {"done", "failed", "lost", "stopped"}) {
+    status["nodes"][1]["state"] = state;
+    const std::string table = ClusterView::Parse(status.dump())->Table();
+    const std::string row = table.substr(table.find("worker:0"));
+    EXPECT_THAT(row, AllOf(HasSubstr(state), HasSubstr(" 9 "))) << state;
+    EXPECT_THAT(row, AllOf(Not(HasSubstr("GiB")), Not(HasSubstr("%")))) << state;
+    EXPECT_THAT(table, HasSubstr("1.00 GiB  97 %    3.00 GiB\n")) << state;
+  }
+}
+
 TEST(ClusterViewTest, SaysHowFarTheTrainingIs) {
   json status = Status(10);
   status["progress"] = {{"epoch", 2}, {"text", "epoch 2 of 5, 37 %\x1b[2J"}};
