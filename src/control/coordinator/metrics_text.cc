@@ -71,6 +71,8 @@ std::string MetricsText(const ClusterStatus& status) {
       const std::string number = NumberText(value);
       if (number.empty()) continue;
       const std::string name = FitName(key);
+      // Another number may not stand where people look for one of tfos.
+      if (name != key && FindKnownMetric(name) != nullptr) continue;
       if (IsFinal(node.state) && KindOfMetric(name) == MetricKind::kGauge) continue;
       if (!written.insert(name).second) continue;
       fmt::format_to(std::back_inserter(samples[name]), "{}{}{{{}}} {}\n", kPrefix, name, labels,

@@ -117,5 +117,17 @@ TEST(MetricsTextTest, ANodeHasNoSampleTwice) {
                                 "host=\"\"} 1\n"));
 }
 
+TEST(MetricsTextTest, NoNumberOfAProgramTakesThePlaceOfOneOfTfos) {
+  ClusterStatus status;
+  status.nodes.resize(1);
+  status.metrics["0"] = {{"gpu/utilization", 97.0}, {"gpu_utilization", 0.97}, {"rss-bytes", 8.0}};
+  const std::string text = MetricsText(status);
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("rss")));
+  EXPECT_THAT(text, testing::EndsWith("GPUs compute, their mean\n"
+                                      "# TYPE tfos_node_gpu_utilization gauge\n"
+                                      "tfos_node_gpu_utilization{node=\"0\",job=\"\",task=\"0\","
+                                      "host=\"\"} 0.97\n"));
+}
+
 }  // namespace
 }  // namespace tfos::control
