@@ -35,7 +35,7 @@ void QuestionDesk::Begin(std::int64_t pid, const OutputLog& written, Ways ways) 
 
 void QuestionDesk::Take(const Question& question) {
   if (questions_ >= kMostQuestions) {
-    Say(question.number, "too many ask this node at once; ask again\n");
+    Refuse(question.number, "too many ask this node at once. Ask again later");
     return;
   }
   ++questions_;
@@ -87,7 +87,7 @@ asio::awaitable<void> QuestionDesk::Answer(Question question) {
   } else if (question.about == Question::kProfile) {
     co_await AnswerAboutProfile(std::move(question));
   } else {
-    Say(question.number, fmt::format("this node's tfos can't tell its {}\n", question.about));
+    Refuse(question.number, fmt::format("this node's tfos can't tell its {}", question.about));
   }
   --questions_;
 }

@@ -151,6 +151,7 @@ TEST_F(QuestionDeskTest, TooManyAreTurnedAway) {
   AskForOutput(0);
   ASSERT_THAT(answers_, SizeIs(1));
   EXPECT_THAT(answers_[0].text, HasSubstr("too many"));
+  EXPECT_TRUE(answers_[0].refused);
   Write("a\n");
   AwaitAnswers(1 + QuestionDesk::kMostQuestions);
   AskForOutput(0);
@@ -385,6 +386,7 @@ TEST_F(QuestionDeskTest, BeforeTheProcessThereIsNothingToTell) {
   EXPECT_EQ(answers_[1].text, "");
   Ask({.about = "weather", .by = ""});
   EXPECT_THAT(answers_[2].text, HasSubstr("can't tell its weather"));
+  EXPECT_TRUE(answers_[2].refused);
 }
 
 }  // namespace
