@@ -1,5 +1,7 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <iostream>
 #include <memory>
@@ -42,6 +44,49 @@ Result<control::Answer> AskForOutput(const ClusterAccess& cluster, const std::st
   return *answer;
 }
 
+std::ptrdiff_t LinesIn(const std::string& text) {
+  return std::ranges::count(text, '\n') + (text.empty() || text.back() == '\n' ? 0 : 1);
+}
+
+/// All that the agent keeps of what stands before `end`. It takes several answers.
+Result<control::Answer> AskForAll(const ClusterAccess& cluster, int node, std::int64_t end) {
+  control::Answer all;
+  while (!all.ended && all.next < end) {
+    TFOS_ASSIGN_OR_RETURN(
+        const control::Answer next,
+        AskForOutput(cluster, fmt::format("node={}&after={}", node, all.next), milliseconds(0)));
+    // Another node may have come in its place, and has written less.
+    if (next.next <= all.next) break;
+    if (next.from > all.next) {
+      all.from = next.from;
+      all.text.clear();
+    }
+    all.text += next.text;
+    all.next = next.next;
+    all.ended = next.ended;
+  }
+  return all;
+}
+
+/// The last lines, or as many as are kept.
+Result<control::Answer> AskForLast(const ClusterAccess& cluster, int node, int lines) {
+  TFOS_ASSIGN_OR_RETURN(
+      control::Answer last,
+      AskForOutput(cluster, fmt::format("node={}&lines={}", node, lines), milliseconds(0)));
+  if (!last.ended) {
+    if (last.from == 0 || LinesIn(last.text) >= lines) return last;
+    TFOS_ASSIGN_OR_RETURN(last, AskForAll(cluster, node, last.next));
+  }
+  // What is kept may begin within a line.
+  if (last.from > 0) last.text.erase(0, last.text.find('\n') + 1);
+  std::size_t start = 0;
+  for (auto surplus = LinesIn(last.text) - lines; surplus > 0; --surplus) {
+    start = std::min(last.text.find('\n', start), last.text.size() - 1) + 1;
+  }
+  last.text.erase(0, start);
+  return last;
+}
+
 /// Prints what follows, until the node has ended.
 int Follow(const ClusterAccess& cluster, int node, std::int64_t after) {
   while (true) {
@@ -69,8 +114,7 @@ int ShowLogs(const ClusterChoice& choice, const LogsOptions& options) {
   if (!view.ok()) return Complain("logs", view.status());
   const auto node = view->NodeNumber(options.node);
   if (!node.ok()) return Complain("logs", node.status());
-  const auto last = AskForOutput(*cluster, fmt::format("node={}&lines={}", *node, options.lines),
-                                 milliseconds(0));
+  const auto last = AskForLast(*cluster, *node, options.lines);
   if (!last.ok()) return Complain("logs", last.status());
   std::cout << last->text << std::flush;
   if (!options.follow || last->ended) return kDone;

@@ -10,6 +10,9 @@ from typing import Any
 from support.page.simulated_cluster import SimulatedCluster
 from support.waiting import wait_for
 
+#: In one answer.
+_MOST_CHARACTERS = 256 << 10
+
 
 class TalkingNode:
     """Owner and lifetime: a ``with`` block, within that of the cluster. Threads: one of its own
@@ -82,11 +85,14 @@ class TalkingNode:
         after = question["after"]
         if after < 0:
             lines = self._output[self._gone :].splitlines(keepends=True)
-            text = "".join(lines[-question["lines"] :])
+            text = "".join(lines[-question["lines"] :])[-_MOST_CHARACTERS:]
             self._answer(question["number"], text, len(self._output) - len(text))
         elif after < len(self._output):
             start = max(after, self._gone)
-            self._answer(question["number"], self._output[start:], start)
+            text = self._output[start:]
+            if len(text) > _MOST_CHARACTERS:
+                text = text[: text.rindex("\n", 0, _MOST_CHARACTERS) + 1]
+            self._answer(question["number"], text, start)
         else:
             self._held.append(question)
 
