@@ -80,6 +80,7 @@
     tfos.setText(byId("elapsed"), `${tfos.duration(past.now_ms)} since ${tfos.dateAndClock(started)} ${tfos.zone(started)}`);
     const board = status.nodes.find((node) => node.tensorboard);
     // Its way in has the key in the address, and needs cookies: proxies log the one and drop the others.
+    // The link opens a tab without this one's storage: scripts there have this origin, and the key is in it.
     const showsBoard = board && live && !tfos.isPassedOn;
     byId("tensorboard").hidden = !showsBoard;
     if (showsBoard) byId("tensorboard").href = `tensorboard/${live.key ? `?key=${live.key}` : ""}`;

@@ -333,6 +333,23 @@ def test_the_way_to_tensorboard_works_below_a_path_of_a_proxy(small):
         assert cookie["httpOnly"] and cookie["sameSite"] == "Strict"
 
 
+def test_tensorboard_opens_in_a_tab_without_the_key(small):
+    small.run(0, tensorboard={"pid": 3, "port": 6006})
+    with browser() as driver:
+        driver.get(small.link)
+        link = driver.find_element(By.ID, "tensorboard")
+        wait_for(link.is_displayed, "the link")
+        (page,) = driver.window_handles
+        keys_in = "return Object.keys(sessionStorage)"
+        assert driver.execute_script(keys_in) != []
+        link.click()
+        wait_for(lambda: len(driver.window_handles) == 2, "the other tab")
+        driver.switch_to.window(next(tab for tab in driver.window_handles if tab != page))
+        wait_for(lambda: driver.current_url == f"{small.base_url}/tensorboard/", "the way in")
+        assert driver.execute_script(keys_in) == []
+        assert driver.execute_script("return window.opener") is None
+
+
 def get(cluster, path, purpose="read"):
     request = urllib.request.Request(f"{cluster.base_url}{path}")
     request.add_header("Authorization", f"Bearer {keys.key_for(cluster.token, purpose)}")
