@@ -141,7 +141,8 @@
     else if (fed.length) made.push(["Epochs fed", number(fed.find(([queue]) => queue === "input")?.[1] ?? fed[0][1]), ""]);
     // When the run is over: how far the nodes came that got to its end, if any did.
     const done = status.nodes.filter((node) => node.state === "done");
-    const telling = [running, done, status.nodes].find((some) => some.length > 0);
+    const training = (nodes) => nodes.filter((node) => node.rank >= 0);
+    const telling = [running, done, status.nodes].map(training).find((some) => some.length > 0) || [];
     const steps = telling.map((node) => node.metrics.step).filter(known);
     if (steps.length) {
       // A node that came in place of a lost one does not count until it has caught up.

@@ -124,6 +124,25 @@ def test_no_total_falls_when_a_node_comes_in_place_of_a_lost_one():
         assert complaints(driver) == []
 
 
+def test_step_and_loss_above_the_table_are_those_of_nodes_that_train():
+    with SimulatedCluster(3, evaluator=True) as cluster, browser() as driver:
+        for node_id, (step, loss) in enumerate(((100, 0.1), (100, 0.1), (7000, 0.5))):
+            cluster.run(node_id)
+            cluster.report(node_id, **metrics(step, loss=loss))
+        driver.get(cluster.link)
+        wait_for(lambda: row(driver, "evaluator:0").get("Loss") == "0.5", "what it reports")
+        wait_for(lambda: "loss 0.1000" in text_of(driver, "#training-text"), "the text")
+        assert tiles(driver)["Step"].split("\n")[0] == "100"
+        assert tiles(driver)["Loss, mean"] == "0.1"
+        cluster.end(0)
+        cluster.end(1)
+        wait_for(lambda: row(driver, "worker:0")["State"] == "done", "the end of the training")
+        assert row(driver, "evaluator:0")["State"] == "running"
+        assert tiles(driver)["Step"].split("\n")[0] == "100"
+        assert tiles(driver)["Loss, mean"] == "0.1"
+        assert complaints(driver) == []
+
+
 def whole(text):
     return round(float(text.replace(",", "")))
 

@@ -96,7 +96,8 @@ class SimulatedCluster:
     max_lost_nodes: how many may be lost without ending the cluster. min_nodes: the nodes train
     together as long as so many of them are there, and others may come in place of lost ones;
     0: they do not. log_level: of the coordinator,
-    which logs to this process's standard error. name: of the application.
+    which logs to this process's standard error. name: of the application. evaluator: whether the
+    last of the nodes evaluates.
     """
 
     def __init__(
@@ -107,9 +108,11 @@ class SimulatedCluster:
         min_nodes: int = 0,
         log_level: str = "ERROR",
         name: str = "simulated",
+        evaluator: bool = False,
     ):
         self.token = keys.new_token()
         self.cluster_id = os.urandom(8).hex()
+        workers = nodes - 1 - evaluator
         self.coordinator = Coordinator(
             {
                 "protocol": 1,
@@ -121,8 +124,9 @@ class SimulatedCluster:
                 "advertised_address": "127.0.0.1",
                 "ports": "0",
                 "roles": [{"job": "chief", "count": 1}]
-                + ([{"job": "worker", "count": nodes - 1}] if nodes > 1 else []),
-                "service_jobs": [],
+                + ([{"job": "worker", "count": workers}] if workers else [])
+                + ([{"job": "evaluator", "count": 1}] if evaluator else []),
+                "service_jobs": ["evaluator"],
                 "registration_timeout_ms": 600_000,
                 "start_timeout_ms": 600_000,
                 "heartbeat_interval_ms": heartbeat_ms,
