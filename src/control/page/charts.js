@@ -260,17 +260,19 @@
       const plans = [...ofProgram.slice(0, ofProgram.length - left), ...ofAll];
       this.more.hidden = left === 0;
       this.more.textContent = `Show ${left} more`;
-      const wanted = new Set(plans.map((plan) => plan.id));
-      for (const [id, chart] of this.charts) {
-        if (wanted.has(id)) continue;
+      // A program may call a metric as a chart of several lines is called.
+      const keyOf = (plan) => (plan.lines ? plan : plan.id);
+      const wanted = new Set(plans.map(keyOf));
+      for (const [key, chart] of this.charts) {
+        if (wanted.has(key)) continue;
         chart.remove();
-        this.charts.delete(id);
+        this.charts.delete(key);
       }
       plans.forEach((plan, at) => {
-        let chart = this.charts.get(plan.id);
+        let chart = this.charts.get(keyOf(plan));
         if (!chart) {
           chart = new Chart(plan, "tfos");
-          this.charts.set(plan.id, chart);
+          this.charts.set(keyOf(plan), chart);
         }
         if (this.place.children[at] !== chart.box) this.place.insertBefore(chart.box, this.place.children[at] || null);
         chart.show(times, past.series, picked, nodes, over, past.diverged || {});

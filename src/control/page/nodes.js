@@ -354,9 +354,10 @@
       const facts = {
         host: node.host, address: node.address && `${node.address}:${node.port}`, executor: node.executor_id,
         "process id": node.pid || "", "agent's process id": node.agent_pid || "", GPUs: node.gpus.join(", "),
-        "in this state for": tfos.duration(node.since_ms), ...node.metrics,
+        "in this state for": tfos.duration(node.since_ms),
       };
-      const list = Object.entries(facts).filter(([, value]) => value !== "" && value !== null && value !== undefined)
+      // A program may call a metric as a fact is called, and takes none away.
+      const list = [...Object.entries(facts), ...Object.entries(node.metrics)].filter(([, value]) => value !== "" && value !== null && value !== undefined)
           .map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {},
               /_bytes$/.test(name) ? bytes(value) : /process id/.test(name) ? String(value) : number(value))));
       // Not all of it is live: readers of screens would read each number every two seconds.

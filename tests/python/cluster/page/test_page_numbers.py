@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from support.page.browsers import browser, complaints, text_of, wait_for_looks
-from support.page.shown import charts, heading, metrics, row, tiles
+from support.page.shown import CLICK, charts, heading, metrics, row, tiles
 from support.page.simulated_cluster import SimulatedCluster
 from support.waiting import wait_for
 
@@ -140,6 +140,23 @@ def test_step_and_loss_above_the_table_are_those_of_nodes_that_train():
         assert row(driver, "evaluator:0")["State"] == "running"
         assert tiles(driver)["Step"].split("\n")[0] == "100"
         assert tiles(driver)["Loss, mean"] == "0.1"
+        assert complaints(driver) == []
+
+
+def test_a_program_may_call_a_metric_as_the_page_calls_its_own(small):
+    with browser() as driver:
+        driver.get(small.link)
+        wait_for(lambda: "waits" in charts(driver), "the chart of the waits")
+        small.report(0, **metrics(4), waits=3, host=17)
+        wait_for(lambda: charts(driver).count("waits") == 2, "the chart of the program's number")
+        titles = driver.execute_script(
+            "return [...document.querySelectorAll('[data-chart=waits] h3')].map((h) => h.innerText)"
+        )
+        assert titles[0].startswith("waits") and titles[1].startswith("Waiting")
+        driver.execute_script(CLICK, "[data-view=machine]")
+        driver.execute_script(CLICK, "tr[data-node='0']")
+        wait_for(lambda: "17" in text_of(driver, "#details"), "the program's number")
+        assert "host-000.cluster.example" in text_of(driver, "#details")
         assert complaints(driver) == []
 
 
