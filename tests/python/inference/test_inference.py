@@ -96,7 +96,8 @@ def test_large_results_are_made_by_batches_of_the_model_and_small_ones_together(
 
     assert rows_of_results(pa.record_batch({"n": [300_000] * 9})) == [2, 2, 2, 2, 1]
     numbers = rows_of_results(pa.record_batch({"n": [1] * 100_001}))
-    assert sum(numbers) == 100_001 and len(numbers) <= 2 + calls
+    # How small results are is known when a first one is there.
+    assert sum(numbers) == 100_001 and len(numbers) <= 3 + calls
 
 
 def test_strings_several_outputs_and_their_types(models):
