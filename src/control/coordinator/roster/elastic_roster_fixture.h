@@ -76,15 +76,11 @@ class ElasticRosterTest : public ::testing::Test {
     return {.generation = generation, .committed = committed, .leaves = false, .reason = "r"};
   }
 
-  /// Whom it tells of generations, as "1 regroup 1" or "3 group 1 of 1 3", and whose connections it
-  /// ends.
+  /// Whom it tells of generations, as "1 regroup 1" or "3 group 1 of 1 3".
   static std::vector<std::string> Told(const Effects& effects) {
     std::vector<std::string> told;
     for (const Effect& effect : effects) {
       const auto* tell = std::get_if<TellAgent>(&effect);
-      if (const auto* lost = std::get_if<Disconnect>(&effect)) {
-        told.push_back(fmt::format("disconnect {}", lost->node_id));
-      }
       if (tell == nullptr) continue;
       if (const auto* regroup = std::get_if<Regroup>(&tell->command)) {
         told.push_back(fmt::format("{} regroup {}", tell->node_id, regroup->generation));

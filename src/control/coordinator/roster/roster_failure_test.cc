@@ -205,11 +205,11 @@ TEST_F(StepTimeoutTest, WhatStopsHasAnotherLimit) {
   for (int i = 0; i < 10; ++i) EXPECT_THAT(Pass(seconds(60)), IsEmpty());
 }
 
-TEST_F(StepTimeoutWithALossTest, OneThatMayBeLostIsLeftAndTheOthersHaveTimeToGoOn) {
+TEST_F(StepTimeoutWithALossTest, OneThatMayBeLostIsStoppedAndTheOthersHaveTimeToGoOn) {
   EXPECT_THAT(Pass(seconds(59)), IsEmpty());
   MakeStep(metrics_[0]);
   EXPECT_THAT(Pass(seconds(1)), ElementsAre("stacks of 2"));
-  EXPECT_THAT(Pass(seconds(15)), ElementsAre("disconnect 2", "driver node 2 lost"));
+  EXPECT_THAT(Pass(seconds(15)), ElementsAre("agent 2 stop", "driver node 2 lost"));
   EXPECT_THAT(roster_.Nodes(clock_.Now())[2].detail, HasSubstr("has made no step"));
   EXPECT_FALSE(roster_.failure().has_value());
   EXPECT_THAT(Pass(seconds(59)), IsEmpty());

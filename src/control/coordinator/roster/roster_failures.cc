@@ -125,10 +125,7 @@ void Roster::EndStuck(Node& node, FailureReport report, bool bearable, TimePoint
   const std::string message = report.message;
   Failure failure = FailureOf(node.info, std::move(report));
   if (bearable) {
-    // Its agent ends it as one that has lost the coordinator, so a launch task that follows it
-    // starts it again. After a `stop`, the node would have ended as it should.
-    effects.push_back(Disconnect{node.info.node_id});
-    node.connected = false;
+    effects.push_back(TellAgent{node.info.node_id, Stop{message, options_.stop_grace}});
     Become(node, NodeState::kLost, message, now, effects);
     BlameHost(node, now);
     GoOnWithout(node, std::move(failure), now, effects);

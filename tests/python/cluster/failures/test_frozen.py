@@ -220,20 +220,6 @@ def test_the_others_go_on_without_a_node_that_makes_no_steps(cluster, tmp_path):
     assert [node.state for node in run.status()] == ["done", "lost"]
 
 
-@pytest.mark.failure("node hangs", "training")
-def test_a_node_that_makes_no_steps_is_lost_and_comes_again(cluster, tmp_path):
-    with cluster(
-        programs.hang_in_the_first_life,
-        nodes=(2, 2),
-        input_mode="tensorflow",
-        node_step_timeout="3s",
-    ) as run:
-        wait_for((tmp_path / "came-again").exists, "another life of the node")
-        (tmp_path / "may-end").touch()
-        run.wait()
-    assert [node.state for node in run.status()] == ["done", "done"]
-
-
 @pytest.mark.parametrize(
     ("program", "input_mode"),
     [

@@ -114,17 +114,6 @@ def hang_after_some_steps(ctx):
         time.sleep(0.05)
 
 
-def hang_in_the_first_life(ctx):
-    """As ``hang_after_some_steps``, but the victim that comes again does not hang."""
-    hung = pathlib.Path(ctx.args["dir"], "hung")
-    if ctx.node_id == ctx.args["victim"] and hung.exists():
-        ctx.args["victim"] = -1
-        pathlib.Path(ctx.args["dir"], "came-again").touch()
-    elif ctx.node_id == ctx.args["victim"]:
-        hung.touch()
-    hang_after_some_steps(ctx)
-
-
 def wait_for_what_never_comes():
     threading.Event().wait()
 
