@@ -24,8 +24,9 @@ from tfos.spark import executor
 logger = logging.getLogger(__name__)
 
 _LOOK_AT_PARENT_SECONDS = 1.0
-#: Attempts in a row to start a lost node again.
-_MOST_TRIES = 16
+#: How long it is tried in a row to start a lost node again. The driver waits for that, too, where
+#: the other programs have returned, and not much longer (tfos.cluster.closing).
+_RETRY_SECONDS = 60.0
 #: Before another try, and as much longer after each.
 _PAUSE_SECONDS = 2.0
 
@@ -147,7 +148,7 @@ def launch(
     result, is_lost = _launch_once(
         plan, node_id, executor_id=executor_id, watch_pid=watch_pid, gpus=gpus
     )
-    tries = 0
+    tries, until = 0, 0.0
     while is_lost and plan.stay and goes_on():
         try:
             result, is_lost = _launch_once(
@@ -157,7 +158,9 @@ def launch(
         except TfosError as error:
             # Its host may be cut off for a while, or the GPUs of the lost one are not free yet.
             tries += 1
-            if tries == _MOST_TRIES:
+            if tries == 1:
+                until = time.monotonic() + _RETRY_SECONDS
+            if time.monotonic() >= until:
                 logger.warning("a lost node is given up after %d attempts: %s", tries, error)
                 return None
             pause = tries * _PAUSE_SECONDS

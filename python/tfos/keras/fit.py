@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -27,8 +27,8 @@ from tfos.keras.joining import (
     joining,
     state_of,
 )
-from tfos.keras.skipping import OF_OTHERS, note_error, skip_no_more, skip_steps
-from tfos.keras.variables import accumulated_in, kept_rate, steps_of
+from tfos.keras.skipping import OF_OTHERS, RateWithin, note_error, skip_no_more, skip_steps
+from tfos.keras.variables import accumulated_in, steps_of
 
 
 def is_distributed(optimizer: Any) -> bool:
@@ -91,10 +91,14 @@ def _with_ours(model: Any, callbacks: Any, list_kind: Any) -> Any:
 class _Begin(Callback):
     """All nodes begin with the weights, the optimizer and the epoch of the chief."""
 
+    #: Keras 3 need not wait for the values of each step because of it.
+    async_safe = True
+    _supports_tf_logs = True
+
     def __init__(self, model: Any, callbacks: list[Any]) -> None:
         self.model = model
         self._callbacks = callbacks
-        self._keep_rate: Callable[[], None] = lambda: None
+        self._rate = RateWithin()
 
     def on_train_begin(self, logs: Any = None) -> None:
         model, optimizer = self.model, self.model.optimizer
@@ -113,15 +117,17 @@ class _Begin(Callback):
         if shared != epoch:
             model._initial_epoch = shared
         if steps > 0:
-            self._keep_rate = kept_rate(optimizer)
+            self._rate.keep(model)
         skips = steps > 0 and skip_steps(model, steps, doing=OF_OTHERS)
         begin_with(rest, self._callbacks, steps if skips else 0)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self._keep_rate()
-        self._keep_rate = lambda: None
+        self._rate.begin_epoch()
         # It belongs to this fit alone, which has read it by now: Keras never takes it back.
         self.model._initial_epoch = None
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._rate.end_batch(self.model)
 
     def on_train_end(self, logs: Any = None) -> None:
         self.model._initial_epoch = None  # There may have been no epoch.

@@ -131,10 +131,11 @@ def begin_with(rest: bytes, callbacks: Sequence[Any], skipped: int) -> None:
 def check_one_optimizer(model: Any, what: str) -> None:
     """Raises BadInputError for a model that has optimizers besides that of ``compile``, as a GAN:
     nobody says which variables they train. ``what``: what the model can't have."""
+    of_compile = [model.optimizer, getattr(model.optimizer, "inner_optimizer", None)]
     names = [
         name
         for name, value in vars(model).items()
-        if hasattr(value, "apply_gradients") and value is not model.optimizer
+        if hasattr(value, "apply_gradients") and not any(value is each for each in of_compile)
     ]
     if names:
         raise BadInputError(

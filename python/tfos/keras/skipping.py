@@ -5,6 +5,7 @@ on these batches.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tfos.keras.variables import kept_rate
@@ -17,15 +18,13 @@ OF_OTHERS = "passing over steps that the others have made"
 def skip_steps(model: Any, steps: int, *, reads: bool = True, doing: str = OF_A_CHECKPOINT) -> bool:
     """Has the first epoch of ``fit`` read past so many batches, or all that it has here: then
     :func:`skip_no_more` at its end. Callbacks hear of their steps, and count as on the other nodes.
-    Their logs mean nothing. The learning rate stays as it is, as callbacks have changed it after
-    these steps before. Returns whether it can. ``reads``: the data has these batches. ``doing``:
-    what it does so long, for people."""
+    Their logs mean nothing. Returns whether it can. ``reads``: the data has these batches.
+    ``doing``: what it does so long, for people."""
     plain = getattr(model, "train_function", None)
     if plain is None or not hasattr(model, "steps_per_execution"):
         return False
     left = steps
     results = model.get_metrics_result
-    keep_rate = kept_rate(model.optimizer)
 
     def results_so_far() -> Any:
         # Keras makes the metrics of ``compile`` when it trains on a batch.
@@ -36,7 +35,6 @@ def skip_steps(model: Any, steps: int, *, reads: bool = True, doing: str = OF_A_
 
     def train_function(iterator: Any) -> Any:
         nonlocal left
-        keep_rate()
         if left == 0:  # Only now, so that callbacks of the last one that was skipped see that.
             skip_no_more(model)
             return plain(iterator)
@@ -51,6 +49,31 @@ def skip_steps(model: Any, steps: int, *, reads: bool = True, doing: str = OF_A_
     model.train_function = train_function
     model.get_metrics_result = results_so_far  # Keras asks at the end of the epoch, too.
     return True
+
+
+class RateWithin:
+    """The learning rate of a ``fit`` that goes on within an epoch. Callbacks have changed it before,
+    as the epoch began and after the steps that are passed over, and must not do so twice. A
+    callback behind those of the program hands on what it hears."""
+
+    def __init__(self) -> None:
+        self._give_again: Callable[[], None] | None = None
+        self._has_begun = False
+
+    def keep(self, model: Any) -> None:
+        """That of now, before the epoch begins."""
+        self._give_again, self._has_begun = kept_rate(model.optimizer), False
+
+    def begin_epoch(self) -> None:
+        if self._has_begun:
+            self._give_again = None
+        elif self._give_again is not None:
+            self._give_again()
+        self._has_begun = True
+
+    def end_batch(self, model: Any) -> None:
+        if self._give_again is not None and is_skipping(model):
+            self._give_again()
 
 
 def is_skipping(model: Any) -> bool:

@@ -43,8 +43,8 @@ from tfos.keras.checkpoint.writer import Writer
 from tfos.keras.empty_epochs import EpochWatch
 from tfos.keras.fit import is_distributed
 from tfos.keras.position.looks import Looks
-from tfos.keras.skipping import is_skipping, skip_no_more, skip_steps
-from tfos.keras.variables import kept_rate, steps_of, whole_value
+from tfos.keras.skipping import RateWithin, is_skipping, skip_no_more, skip_steps
+from tfos.keras.variables import steps_of, whole_value
 
 #: How long the end of training waits for the last checkpoint, in seconds.
 LAST_WRITE_TIMEOUT = 600.0
@@ -113,7 +113,7 @@ class Checkpoints(Callback):
         self._watch = EpochWatch()
         self._looks: Looks | None = None  # of a node that Spark feeds
         #: In the first epoch of a fit that goes on within it.
-        self._keep_rate: Callable[[], None] = lambda: None
+        self._rate = RateWithin()
         self._restoring = Restoring(self._directory, epochs_done, steps_done)
         self._last_time = 0.0
         self._counts = {"checkpoints": 0, "checkpoint_failures": 0}
@@ -159,7 +159,7 @@ class Checkpoints(Callback):
         if position is not None:
             epoch, step = position
             if step:
-                self._keep_rate = kept_rate(optimizer)
+                self._rate.keep(model)
             had_ended = callback_state.has_ended_training(self.companions)
             model._initial_epoch = max(epoch, self.params["epochs"]) if had_ended else epoch
             skipped = False
@@ -181,8 +181,7 @@ class Checkpoints(Callback):
                 )
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self._keep_rate()
-        self._keep_rate = lambda: None
+        self._rate.begin_epoch()
         self._epoch, self._step = epoch, 0
         self._epochs_read = None if self._feed is None else self._feed.epochs_read()
         self._remembered = callback_state.state_of(self.companions)
@@ -200,6 +199,7 @@ class Checkpoints(Callback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._step = batch + 1
+        self._rate.end_batch(self.model)
         self._watch.add_batch()
         self._note_outcomes()
         if self._agreement is not None:

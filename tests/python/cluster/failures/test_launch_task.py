@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from support.waiting import BOUND_SECONDS
 from tfos.cluster import launch
 from tfos.errors import TfosError
 from tfos.spark import executor
@@ -41,12 +42,12 @@ def test_a_lost_node_starts_again_unless_its_executor_ends(monkeypatch, parents,
 
 
 @pytest.mark.parametrize(
-    ("failures", "over_after", "starts"),
-    [(3, 100, 5), (100, 100, 17), (100, 4, 4)],
+    ("failures", "over_after", "retry_seconds", "starts"),
+    [(3, 100, BOUND_SECONDS, 5), (100, 100, 0, 2), (100, 4, BOUND_SECONDS, 4)],
     ids=["its host was cut off", "for good", "the cluster ends"],
 )
 def test_a_lost_node_that_does_not_start_again_is_tried_again(
-    monkeypatch, caplog, failures, over_after, starts
+    monkeypatch, caplog, failures, over_after, retry_seconds, starts
 ):
     started = []
 
@@ -60,6 +61,7 @@ def test_a_lost_node_that_does_not_start_again_is_tried_again(
 
     monkeypatch.setattr(launch, "_launch_once", launch_once)
     monkeypatch.setattr(launch, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(launch, "_RETRY_SECONDS", retry_seconds)
     result = launch.launch(
         SimpleNamespace(stay=True),
         4,
@@ -69,8 +71,10 @@ def test_a_lost_node_that_does_not_start_again_is_tried_again(
         is_over=lambda: len(started) >= over_after,
     )
     assert (len(started), result) == (starts, b"result" if failures == 3 else None)
-    assert "is tried again in 0 s: can't reach the coordinator" in caplog.text
-    assert ("is given up after 16 attempts" in caplog.text) == (starts == 17)
+    assert ("is tried again in 0 s: can't reach the coordinator" in caplog.text) == bool(
+        retry_seconds
+    )
+    assert ("is given up after 1 attempts" in caplog.text) == (retry_seconds == 0)
 
 
 def test_the_executor_may_be_the_first_process_of_its_container(monkeypatch, tmp_path):

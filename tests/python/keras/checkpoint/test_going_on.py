@@ -12,6 +12,7 @@ from support.programs import checkpoints as programs
 from support.programs import going_on
 from tfos.errors import BadInputError
 from tfos.keras.checkpoint.saving import Checkpoints
+from tfos.keras.joining import check_one_optimizer
 
 BATCHES, EPOCHS = programs.BATCHES, programs.EPOCHS
 MOMENT = (1, 2)
@@ -98,6 +99,9 @@ def test_callbacks_that_decide_come_before_it(tmp_path, later):
 def test_a_model_with_two_optimizers_is_refused(tmp_path):
     model = programs.model_of(seed=5)
     model.compile("adam", "mse")
+    model.own_optimizer = model.optimizer
+    model.compile(keras.optimizers.LossScaleOptimizer(model.optimizer), "mse")
+    check_one_optimizer(model, "this")
     model.critic_optimizer = keras.optimizers.Adam()
     with pytest.raises(BadInputError, match=r"one optimizer.*model\.critic_optimizer is another"):
         model.fit(programs.dataset_of(), verbose=0, callbacks=[Checkpoints(str(tmp_path), None, 3)])
