@@ -49,11 +49,10 @@ class State:
     Args:
         values: the parts of the state, by name, which are its attributes. Keras models, optimizers
             and variables, ``tf.Module``, ``tf.Variable``, and lists and dicts of these: their
-            variables are part of it. A model must have its weights, and that of ``compile`` brings
-            its optimizer. An optimizer may be a plain one or one of ``ctx.distribute``, and gets
-            its variables here if the state has one model.
-            All else, such as ``step=0``, is a value that is assigned anew (``state.step += 1``) and
-            can be pickled.
+            variables are part of it. A model must have its weights, and brings its optimizer if
+            the state has none. An optimizer may be a plain one or one of ``ctx.distribute``, and
+            gets its variables here if the state has one model. All else, such as
+            ``step=0``, is a value that is assigned anew (``state.step += 1``) and can be pickled.
     """
 
     def __init__(self, **values: Any) -> None:
@@ -220,11 +219,16 @@ def _build(parts: dict[str, Any]) -> None:
 
 
 def _optimizers_of(leaves: list[Any]) -> list[Any]:
-    """Those of compiled models among them that are not among them, with their variables."""
+    """Those of compiled models among them, with their variables; none where the state has some of
+    its own."""
     found: list[Any] = []
+    if any(map(_is_optimizer, leaves)):
+        return found
     for model in leaves:
         optimizer = getattr(model, "optimizer", None) if _is_model(model) else None
-        if optimizer is not None and not any(optimizer is each for each in [*leaves, *found]):
+        # Those of tf_keras.optimizers.legacy have variables when they like, and train one node.
+        has_variables = hasattr(optimizer, "built") or hasattr(optimizer, "_built")
+        if has_variables and not any(optimizer is each for each in found):
             if not _is_built(optimizer):
                 optimizer.build(model.trainable_variables)
             found.append(optimizer)

@@ -146,14 +146,18 @@ class Launcher:
         """Where launch tasks start lost nodes again, only their executors' logs say why that
         fails."""
         now = time.monotonic()
-        lost = {n["node_id"]: n for n in self._coordinator.nodes() if n["state"] == "lost"}
+        nodes = self._coordinator.nodes()
+        if all(node["state"] in FINAL_STATES for node in members_of(nodes)):
+            return  # Nobody joins nodes that have ended.
+        # One without a host has never come.
+        lost = {n["node_id"]: n for n in nodes if n["state"] == "lost" and n["host"]}
         self._lost_since = {node_id: self._lost_since.get(node_id, now) for node_id in lost}
         for node_id, since in self._lost_since.items():
             if now - since < _LOOK_SECONDS:
                 continue
             self._lost_since[node_id] = math.inf
             logger.warning(
-                "%s is lost, and has not come again for %d s. Its launch task tries that, and the "
+                "%s is lost, and has not come again for %d s. If its launch task tries that, the "
                 "log of its executor says why it fails",
                 node_name(lost[node_id]),
                 now - since,

@@ -25,8 +25,8 @@ class SaveBeforeLoss(Callback):
         self._known: set[tuple[int, str]] = set()
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        new = self._leaving().items() - self._known
+        leaving = set(self._leaving().items())
+        new, self._known = leaving - self._known, leaving
         if new:
-            self._known |= new
             synchronize(self.model)
             self._save(self.model)

@@ -52,9 +52,9 @@ def skip_steps(model: Any, steps: int, *, reads: bool = True, doing: str = OF_A_
 
 
 class RateWithin:
-    """The learning rate of a ``fit`` that goes on within an epoch. Callbacks have changed it before,
-    as the epoch began and after the steps that are passed over, and must not do so twice. A
-    callback behind those of the program hands on what it hears."""
+    """The learning rate of a ``fit`` that goes on within an epoch. Callbacks have changed it
+    before, as the epoch began and after the steps that are passed over, and must not do so twice.
+    A callback behind those of the program hands on what it hears."""
 
     def __init__(self) -> None:
         self._give_again: Callable[[], None] | None = None

@@ -169,16 +169,11 @@ def _open(
         elif kind == "csv":
             from pyarrow import csv
 
-            options = csv.ConvertOptions(column_types=dict(types))
-            # To Arrow it is a null, and to floats a value.
-            options.null_values = [
-                text for text in options.null_values if text.lstrip("-").lower() != "nan"
-            ]
             reader = csv.open_csv(
                 file,
                 # Otherwise Arrow cuts its blocks at any line break, also within quotes.
                 parse_options=csv.ParseOptions(newlines_in_values=True),
-                convert_options=options,
+                convert_options=csv.ConvertOptions(column_types=dict(types)),
             )
             schema, batches = reader.schema, iter(reader)
         else:

@@ -151,8 +151,12 @@ def test_that_a_node_is_given_up_is_said(caplog):
 
 def test_that_a_node_does_not_come_again_is_said_once_for_each_loss(monkeypatch, caplog):
     launcher = Launcher(SimpleNamespace(), Trains(set()), lambda text: None)
-    node = {"node_id": 1, "job_name": "worker", "task_index": 1, "host": "h", "state": "lost"}
-    launcher._coordinator.nodes = lambda: [node]
+    other = {"node_id": 0, "job_name": "chief", "task_index": 0, "rank": 0, "host": "g"}
+    other["state"] = "running"
+    node = other | {"node_id": 1, "job_name": "worker", "task_index": 1, "rank": 1, "host": "h"}
+    node["state"] = "lost"
+    never_came = node | {"node_id": 2, "task_index": 2, "rank": 2, "host": ""}
+    launcher._coordinator.nodes = lambda: [other, node, never_came]
     launcher._tell_of_long_losses()
     assert not caplog.messages, "its launch task has had no time"
     monkeypatch.setattr(launcher_module, "_LOOK_SECONDS", 0)
@@ -165,6 +169,11 @@ def test_that_a_node_does_not_come_again_is_said_once_for_each_loss(monkeypatch,
     node["state"] = "lost"
     launcher._tell_of_long_losses()
     assert len(caplog.messages) == 2
+    node["state"] = "running"
+    launcher._tell_of_long_losses()
+    node["state"], other["state"] = "lost", "done"
+    launcher._tell_of_long_losses()
+    assert len(caplog.messages) == 2, "nobody joins nodes that have ended"
 
 
 def test_a_node_that_comes_again_is_told_what_gpus_its_executor_had_for_nodes():

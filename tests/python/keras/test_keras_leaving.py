@@ -28,11 +28,14 @@ def test_the_model_is_saved_after_the_batch_of_each_notice(package):
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
     leaving, saved = {}, []
-    # The batch in which a node's notice comes, comes again, or comes for another executor of it.
-    notices = {2: (1, 3), 3: (1, 3), 5: (0, 2), 6: (1, 4)}
+    # The batch in which a node's notice comes, comes again, comes for another executor of it, or
+    # ends with the node, which comes again there.
+    notices = {1: (1, 3), 2: (1, 3), 3: (0, 2), 4: (1, 4), 5: (1, None), 6: (1, 4)}
 
     def hear(batch, logs=None):
-        if batch in notices:
+        if batch in notices and notices[batch][1] is None:
+            del leaving[notices[batch][0]]
+        elif batch in notices:
             node, executor = notices[batch]
             leaving[node] = f"executor {executor} is being decommissioned"
 
@@ -44,7 +47,7 @@ def test_the_model_is_saved_after_the_batch_of_each_notice(package):
     ]
     rows = np.zeros((8, 1), np.float32)
     model.fit(rows, rows, batch_size=1, epochs=1, verbose=0, callbacks=callbacks)
-    assert saved == [(model, 2), (model, 5), (model, 6)]
+    assert saved == [(model, 1), (model, 3), (model, 4), (model, 6)]
 
 
 def test_callbacks_find_the_values_of_a_model_that_trains_on_jax(tmp_path):

@@ -29,16 +29,6 @@ def test_values_of_csv_may_have_line_breaks(tmp_path, columns):
     assert (len(found), found == rows) == (len(rows), True)
 
 
-@pytest.mark.parametrize("nan", ["nan", "NaN", "-nan", "-NaN"])
-def test_a_float_of_csv_that_is_no_number_is_no_null(tmp_path, nan):
-    (tmp_path / "in.csv").write_text(f"x,s\n1.5,a\n{nan},{nan}\n,\n")
-    conversion.convert([str(tmp_path / "in.csv")], str(tmp_path / "b.csv"))
-    conversion.convert([str(tmp_path / "b.csv")], str(tmp_path / "c.parquet"))
-    rows = parquet.read_table(tmp_path / "c.parquet").to_pylist()
-    assert [row["s"] for row in rows] == ["a", nan, ""]
-    assert rows[0]["x"] == 1.5 and math.isnan(rows[1]["x"]) and rows[2]["x"] is None
-
-
 def test_a_file_of_json_without_rows_has_none(tmp_path):
     names = [str(tmp_path / f"{number}.json") for number in range(4)]
     for name, content in zip(names, ["", '{"a": 1}\n', " \n", '{"b": 1}\n'], strict=True):
