@@ -123,4 +123,4 @@ def test_the_console_script_says_which_python_it_is_installed_in(tmp_path):
         text=True,
         check=False,
     )
-    assert done.stdout == "own -m tfos.cli.records count x unset\n", done.stderr
+    assert done.stdout == "own -P -m tfos.cli.records count x unset\n", done.stderr
