@@ -225,7 +225,7 @@ def _optimizers_of(leaves: list[Any]) -> list[Any]:
     if any(map(_is_optimizer, leaves)):
         return found
     for model in leaves:
-        optimizer = getattr(model, "optimizer", None) if _is_model(model) else None
+        optimizer: Any = getattr(model, "optimizer", None) if _is_model(model) else None
         # Those of tf_keras.optimizers.legacy have variables when they like, and train one node.
         has_variables = hasattr(optimizer, "built") or hasattr(optimizer, "_built")
         if has_variables and not any(optimizer is each for each in found):

@@ -36,7 +36,7 @@ def kept_rate(optimizer: Any) -> Callable[[], None]:
     has the rate of that epoch, and callbacks change it once more as they begin the epoch. Schedules
     need none of it, as they go by the steps."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    rate = getattr(optimizer, "_learning_rate", None)
+    rate: Any = getattr(optimizer, "_learning_rate", None)
     if not hasattr(rate, "assign"):
         return lambda: None
     value = np.asarray(rate)
