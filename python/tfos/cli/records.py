@@ -165,7 +165,7 @@ def _cat(parsed: Any) -> int:
         files,
         record_type=parsed.record_type,
         compression=parsed.compression,
-        sample=parsed.rows or record_files.SAMPLE_RECORDS,
+        sample=max(parsed.rows or 0, record_files.SAMPLE_RECORDS),
         strings=True,
         mode=parsed.mode,
     )
@@ -180,6 +180,7 @@ def _cat(parsed: Any) -> int:
                 record_type=parsed.record_type,
                 compression=compression,
                 mode=parsed.mode,
+                batch_rows=parsed.rows,  # Others need not fit the columns of the sample.
             )
             try:
                 for batch in reader:

@@ -253,8 +253,8 @@ class Checkpoints(Callback):
         later = callback_state.kinds_of(self.companions[len([*before]) :])
         if later:
             raise BadInputError(
-                f"ctx.checkpoint comes before {', '.join(later)} in callbacks=, so it would save "
-                "each epoch before they have seen it. Give it as the last callback"
+                f"ctx.checkpoint comes before {', '.join(later)} in callbacks=, so a checkpoint "
+                "would lack what comes of its epoch there. Give it as the last callback"
             )
 
     def _due_in(self) -> float:

@@ -113,19 +113,14 @@ def start(
     )
 
 
-def _files_below(access: FileAccess, directory: str, written_to: set[str]) -> Iterator[str]:
-    """The files in a directory to its depth, hidden ones too, except for those of running jobs.
-
-    A link to a directory is one of them, as what it leads to belongs to others; but not if the job
-    has written through it.
-    """
+def _files_below(access: FileAccess, directory: str) -> Iterator[str]:
+    """The files in a directory to its depth, hidden ones too, except for those of running jobs. A
+    link to a directory is one of them, as what it leads to belongs to others."""
     for found in access.list(directory):
         if os.path.basename(found.path) == TEMPORARY:
             continue
-        below = f"{found.path}/"
-        is_walked = not found.is_link or any(f"{path}/".startswith(below) for path in written_to)
-        if found.is_directory and is_walked:
-            yield from _files_below(access, found.path, written_to)
+        if found.is_directory and not found.is_link:
+            yield from _files_below(access, found.path)
         else:
             yield found.path
 
@@ -135,6 +130,19 @@ def _directories_of(written: Sequence[Written], directory: str) -> set[str]:
     return {
         parent_of(posixpath.join(directory, final)) for task in written for _, final in task.files
     }
+
+
+def _links_to(access: FileAccess, directories: set[str], top: str) -> dict[str, str]:
+    """The links of this host by which files would get into these ``directories`` below ``top``, and
+    what they lead to."""
+    found = {}
+    for path in directories:
+        while path not in (top, parent_of(path)):
+            status = access.status(path)
+            if status is not None and status.is_link:
+                found[path] = os.readlink(path)
+            path = parent_of(path)
+    return found
 
 
 def _has_content(access: FileAccess, directory: str) -> bool:
@@ -165,13 +173,18 @@ class Output:
         access, directory = access_for(self.directory)
         success = posixpath.join(directory, SUCCESS)
         replaced: list[str] = []
+        links: dict[str, str] = {}
         if overwrite:
             written_to = _directories_of(written, directory)
+            links = _links_to(access, written_to, directory)
             for path in [directory] if overwrites_all else sorted(written_to):
-                if access.status(path) is not None:
-                    replaced.extend(_files_below(access, path, written_to))
+                behind_link = any(f"{path}/".startswith(f"{link}/") for link in links)
+                if not behind_link and access.status(path) is not None:
+                    replaced.extend(_files_below(access, path))
         was_complete = access.status(success) is not None
         access.delete(success)
+        for link in links:  # Directories take their places.
+            access.delete(link)
         moved: list[str] = []
         try:
             for temporary, final in (pair for task in written for pair in task.files):
@@ -185,9 +198,12 @@ class Output:
             for path in moved:
                 access.delete(path)
                 _delete_empty(access, parent_of(path), directory)
+            for link, leads_to in links.items():
+                os.symlink(leads_to, link)
             if was_complete:
                 access.create(success).close()
             raise
+        replaced = [old for old in replaced if old not in links]
         for old in replaced:
             access.delete(old)
         for old in sorted({parent_of(old) for old in replaced} - {directory}, reverse=True):

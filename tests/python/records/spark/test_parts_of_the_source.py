@@ -45,7 +45,8 @@ def test_a_commit_that_fails_keeps_the_old_files(tmp_path):
     assert os.listdir(tmp_path) == ["old"]
 
 
-def test_overwriting_deletes_a_link_and_not_what_it_leads_to(tmp_path):
+@pytest.mark.parametrize("overwrites_all", [True, False])
+def test_overwriting_deletes_a_link_and_not_what_it_leads_to(tmp_path, overwrites_all):
     directory, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
     output = writer.Output(str(directory), "job")
     os.makedirs(output.temporary)
@@ -55,11 +56,19 @@ def test_overwriting_deletes_a_link_and_not_what_it_leads_to(tmp_path):
         (elsewhere / name / "old").write_text("old")
         os.symlink(elsewhere / name, directory / name)
     os.symlink(elsewhere / "day=3/old", directory / "old")
-    output.commit([writer.Written([("a", "day=2/part-a")], 1)], overwrite=True)
-    assert sorted(os.listdir(directory)) == ["_SUCCESS", "day=2"]
-    assert os.listdir(elsewhere / "day=1") == os.listdir(elsewhere / "day=3") == ["old"]
-    # The job writes through this one, so it replaces what is there.
-    assert os.listdir(elsewhere / "day=2") == ["part-a"]
+    # The second file is missing, so all stays.
+    written = [writer.Written([("a", "day=2/part-a"), ("gone", "part-b")], 1)]
+    with pytest.raises(FileNotFoundError):
+        output.commit(written, overwrite=True, overwrites_all=overwrites_all)
+    assert os.readlink(directory / "day=2") == str(elsewhere / "day=2")
+    (directory / "_temporary/job/a").write_text("new")
+    written = [writer.Written([("a", "day=2/part-a")], 1)]
+    output.commit(written, overwrite=True, overwrites_all=overwrites_all)
+    others = [] if overwrites_all else ["day=1", "day=3", "old"]
+    assert sorted(os.listdir(directory)) == sorted(["_SUCCESS", "day=2", *others])
+    assert all(os.listdir(elsewhere / f"day={day}") == ["old"] for day in (1, 2, 3))
+    assert not os.path.islink(directory / "day=2")
+    assert os.listdir(directory / "day=2") == ["part-a"]
 
 
 def test_leftovers_that_stay_fail_no_job_that_is_committed(monkeypatch, tmp_path, caplog):
