@@ -109,13 +109,6 @@ def test_cat_head_and_count(capsys, files, table):
     ]
 
 
-def test_head_shows_a_record_before_one_with_more_values(capsys, tmp_path):
-    (tmp_path / "in.jsonl").write_text('{"x": ["a"]}\n' * 2 + '{"x": ["a", "b"]}\n')
-    file = str(tmp_path / "out.tfrecord")
-    assert run(capsys, "convert", str(tmp_path / "in.jsonl"), "--output", file)[0] == 0
-    assert run(capsys, "head", "-n", "1", file) == (0, [{"x": ["a"]}], "")
-
-
 def test_cat_keeps_no_file_open(tmp_path):
     for number in range(100):
         records.write(tmp_path / f"{number:02}", [pa.record_batch({"id": [number]})])

@@ -142,3 +142,10 @@ def test_an_output_of_any_name_has_the_format_that_is_told(capsys, tmp_path):
     words = ["convert", str(tmp_path / "in.csv"), "--output", str(tmp_path / "o.tsv")]
     assert records_command.main([*words, "--to", "jsonl"]) == 0
     assert (tmp_path / "o.tsv").read_text() == '{"n": 1}\n'
+
+
+def test_head_shows_a_record_before_one_with_more_values(capsys, tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"x": ["a"]}\n' * 2 + '{"x": ["a", "b"]}\n')
+    conversion.convert([str(tmp_path / "in.jsonl")], str(tmp_path / "out.tfrecord"))
+    assert records_command.main(["head", "-n", "1", str(tmp_path / "out.tfrecord")]) == 0
+    assert capsys.readouterr().out == '{"x": ["a"]}\n'
