@@ -14,7 +14,7 @@ from selenium.webdriver.common.keys import Keys
 
 from support.page.browsers import browser, complaints, looks, text_of, wait_for_looks
 from support.page.path_proxy import PathProxy
-from support.page.shown import CLICK, charts, heading, metrics, report_all, row, tiles
+from support.page.shown import CLICK, cell, charts, heading, metrics, report_all, row, tiles
 from support.page.simulated_cluster import SimulatedCluster
 from support.waiting import BOUND_SECONDS, wait_for
 from tfos.base import keys
@@ -66,7 +66,7 @@ def test_shows_nodes_curves_and_events(small):
 
         report_all(small, 7)
         driver.execute_script(CLICK, "[data-view=training]")
-        wait_for(lambda: row(driver, "worker:0")["Step"] == "7", "the next step")
+        wait_for(lambda: cell(driver, "worker:0", "Step") == "7", "the next step")
         driver.execute_script(CLICK, "#range-whole")
         wait_for_looks(driver)
         assert charts(driver)
@@ -157,7 +157,7 @@ def test_gpus_are_shown_where_nodes_have_some_and_as_long_as_they_are_known(smal
         assert 'tfos_node_gpu_utilization{node="1"' in get(small, "/metrics", "scrape")
 
         small.report(1, **metrics(6))
-        wait_for(lambda: row(driver, "worker:0")["GPU use"] == "", "the end of what is known")
+        wait_for(lambda: cell(driver, "worker:0", "GPU use") == "", "the end of what is known")
         assert row(driver, "worker:0")["GPU memory"] == ""
         assert tiles(driver)["GPU use, mean"] == "25 %\n1 of 2 nodes"
         assert 'tfos_node_gpu_utilization{node="1"' not in get(small, "/metrics", "scrape")

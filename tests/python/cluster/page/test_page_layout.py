@@ -7,7 +7,7 @@ import re
 import pytest
 
 from support.page.browsers import browser, complaints, looks, text_of, wait_for_looks
-from support.page.shown import CLICK, charts, heading, metrics, report_all, row, tiles
+from support.page.shown import CLICK, cell, charts, heading, metrics, report_all, tiles
 from support.waiting import wait_for
 
 #: Keeps what is written on each canvas, and whether it is cut there.
@@ -200,7 +200,7 @@ def test_a_node_that_has_all_its_rows_looks_healthy(small):
         driver.get(small.link)
         draining = "draining (all its rows are there)"
         wait_for_looks(driver)
-        wait_for(lambda: row(driver, "worker:0")["State"] == draining, "the end of the feed")
+        wait_for(lambda: cell(driver, "worker:0", "State") == draining, "the end of the feed")
         state = (
             "return getComputedStyle(document.querySelector(\"tr[data-node='1'] td.long\")).color"
         )

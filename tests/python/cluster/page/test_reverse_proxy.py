@@ -20,7 +20,7 @@ from support.page.browsers import browser, complaints
 from support.page.history_server import fetch
 from support.page.passed_on import said_link, status_of
 from support.page.path_proxy import PathProxy
-from support.page.shown import charts, row
+from support.page.shown import cell, charts
 from support.waiting import wait_for
 
 BOUND_SECONDS = 300
@@ -136,5 +136,5 @@ def test_the_tab_its_links_and_the_page(tmp_path, has_front, leftovers):
             driver.get(f"{page}#key={key}")
             wait_for(lambda: charts(driver), "curves")
             for name in ("worker:0", "worker:1"):  # A node reports with its next heartbeat.
-                wait_for(lambda name=name: row(driver, name)["Step"] == "7", f"the step of {name}")
+                wait_for(lambda name=name: cell(driver, name, "Step") == "7", f"the step of {name}")
             assert complaints(driver) == []

@@ -52,6 +52,11 @@ def row(driver: Any, name: str) -> dict[str, str] | None:
     )
 
 
+def cell(driver: Any, name: str, title: str) -> str | None:
+    """What a node's row has in a column; None as long as there is no such row or column."""
+    return (row(driver, name) or {}).get(title)
+
+
 def charts(driver: Any) -> list[str]:
     script = "return [...document.querySelectorAll('[data-chart]')].map((c) => c.dataset.chart)"
     return driver.execute_script(script)
