@@ -6,13 +6,16 @@ DataFrame is fed, in one run.
 Two programs, of which one waits while the other is measured, have two single-core executors each.
 Neither has tfos' jar, as a server of Connect need not have it. First each starts clusters of two
 nodes, in turns: seconds until both nodes have called the program. Then each has a cluster whose nodes
-read the same rows by `ctx.batches(128)`, in turns: seconds until they have read the last one.
+read the same rows by `ctx.batches(128)`, in turns: seconds until they have read the last one. A call
+takes longer over Connect by nearly the same time for any number of rows, so some calls have few rows
+and some have many.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import multiprocessing
 import os
 import pathlib
@@ -30,11 +33,15 @@ ROWS = 200_000
 NODES = 2
 PARTITIONS = 4
 BATCH = 128
+#: How often a call feeds the rows: few, and many.
+TIMES = (1, 5)
 #: Feeds that are not counted, until JVMs and Python workers are warm.
 WARM_UP = 2
 #: What is aimed at: seconds more for a start, and the ratio of the rates.
 MOST_SECONDS_MORE = 3
 RATE_RATIO = 0.9
+#: Seconds over Connect, each with those of the classic session in the same turn.
+Pairs = list[tuple[float, float]]
 
 
 def begin(ctx):
@@ -91,6 +98,12 @@ class Client:
             .cache()
         )
         assert self._frame.count() == ROWS
+        self._frames = {
+            times: functools.reduce(
+                lambda frame, _: frame.union(self._frame), range(1, times), self._frame
+            )
+            for times in TIMES
+        }
         self._name = f"{directory}/{'connect' if connect else 'classic'}"
         os.mkfifo(self._name)
         # Open for both, so it has no end while no node writes. Unbuffered: `select` sees each line.
@@ -113,13 +126,13 @@ class Client:
     def start_reading(self) -> None:
         self.start(read)
 
-    def feed(self) -> float:
-        """Feeds all rows; the seconds until nodes have read the last one."""
+    def feed(self, times: int) -> float:
+        """Feeds all rows so often; the seconds until nodes have read the last one."""
         began = time.time()
-        self._cluster.train(self._frame)
+        self._cluster.train(self._frames[times])
         rows = 0
         last = 0.0
-        while rows < ROWS:
+        while rows < times * ROWS:
             count, moment = self._next()
             rows += count
             last = max(last, moment)
@@ -145,8 +158,8 @@ def serve(orders: Any, connect: bool, directory: str) -> None:
     # Executors don't have this module under the name that it has here.
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     client = Client(connect, directory)
-    for name in iter(orders.recv, None):
-        orders.send(getattr(client, name)())
+    for name, arguments in iter(orders.recv, None):
+        orders.send(getattr(client, name)(*arguments))
     client.close()
 
 
@@ -160,8 +173,8 @@ def process_of(connect: bool, directory: str) -> Iterator[Callable[[str], Any]]:
     process.start()
     theirs.close()
 
-    def call(name: str) -> Any:
-        orders.send(name)
+    def call(name: str, *arguments: Any) -> Any:
+        orders.send((name, arguments))
         return orders.recv()
 
     try:
@@ -172,8 +185,8 @@ def process_of(connect: bool, directory: str) -> Iterator[Callable[[str], Any]]:
         process.join()
 
 
-def measure(repeat: int) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """[(seconds of Connect, seconds of the classic session)] of starts, and of feeds."""
+def measure(repeat: int) -> tuple[Pairs, dict[int, Pairs]]:
+    """Starts, and feeds by how often each feeds the rows."""
     with (
         tempfile.TemporaryDirectory() as directory,
         process_of(True, directory) as connect,
@@ -186,28 +199,39 @@ def measure(repeat: int) -> tuple[list[tuple[float, float]], list[tuple[float, f
                 client("stop")
         for client in (connect, classic):
             client("start_reading")
-        feeds = [(connect("feed"), classic("feed")) for _ in range(WARM_UP + repeat)]
+        for _ in range(WARM_UP):
+            for client in (connect, classic):
+                client("feed", TIMES[0])
+        feeds = {
+            times: [(connect("feed", times), classic("feed", times)) for _ in range(repeat)]
+            for times in TIMES
+        }
         for client in (connect, classic):
             client("stop")
     # The first start makes executors and Python workers.
-    return starts[1:], feeds[WARM_UP:]
+    return starts[1:], feeds
 
 
-def table(starts: list[tuple[float, float]], feeds: list[tuple[float, float]]) -> list[str]:
+def table(starts: Pairs, feeds: dict[int, Pairs]) -> list[str]:
     more = [theirs - classic for theirs, classic in starts]
-    ratios = [classic / theirs for theirs, classic in feeds]
     start_medians = [statistics.median(seconds) for seconds in zip(*starts, strict=True)]
-    rates = [ROWS / statistics.median(seconds) for seconds in zip(*feeds, strict=True)]
-    return [
+    lines = [
         "| | Connect | classic session | compared | to reach |",
         "|---|---|---|---|---|",
         f"| `run()` to the first line of the program | {start_medians[0]:.2f} s | "
         f"{start_medians[1]:.2f} s | **{statistics.median(more):.2f} s more** "
         f"({min(more):.2f} to {max(more):.2f}) | {MOST_SECONDS_MORE} s |",
-        f"| array of 784 float, int (DataFrame), by Python workers | {rates[0]:,.0f} rows/s | "
-        f"{rates[1]:,.0f} rows/s | **{statistics.median(ratios):.2f}** ({min(ratios):.2f} to "
-        f"{max(ratios):.2f}) | {RATE_RATIO} |",
     ]
+    for times, pairs in feeds.items():
+        rows = times * ROWS
+        ratios = [classic / theirs for theirs, classic in pairs]
+        rates = [rows / statistics.median(seconds) for seconds in zip(*pairs, strict=True)]
+        lines.append(
+            f"| a call with {rows:,} rows | {rates[0]:,.0f} rows/s | {rates[1]:,.0f} rows/s | "
+            f"**{statistics.median(ratios):.2f}** ({min(ratios):.2f} to {max(ratios):.2f}) | "
+            f"{RATE_RATIO} |"
+        )
+    return lines
 
 
 def main() -> None:
@@ -219,7 +243,8 @@ def main() -> None:
     report.publish(
         "connect.py",
         options.repeat,
-        "Medians; in brackets, minimum and maximum.",
+        "Rows have an array of 784 float and an int, and Python workers feed them. Medians; in brackets, "
+        "minimum and maximum.",
         lines,
         options.output,
     )

@@ -5,6 +5,7 @@ developer that runs it, and left out of the published page.
 """
 
 import datetime
+import importlib.metadata
 import os
 import pathlib
 import platform
@@ -46,7 +47,7 @@ def publish(
     is appended."""
     machine = (
         f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, "
-        f"Spark 4.1.4, {datetime.date.today()}, `python bench/{folder}/{script} --{option} {repeat}`"
+        f"Spark {importlib.metadata.version('pyspark')}, {datetime.date.today()}, `python bench/{folder}/{script} --{option} {repeat}`"
     )
     text = "\n".join([f"Measured on {machine}. {what}", "", *lines, ""])
     print(text)
