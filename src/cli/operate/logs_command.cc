@@ -13,6 +13,7 @@
 #include "cli/operate/cluster_view.h"
 #include "cli/operate/operate_commands.h"
 #include "cli/options/bounded_option.h"
+#include "control/agent/child/output_log.h"
 #include "control/messages/agent_messages.h"
 #include "control/messages/parts/message_text.h"
 
@@ -25,6 +26,9 @@ constexpr milliseconds kWait(10'000);            // for more output
 constexpr milliseconds kAnswerPatience(30'000);  // beyond that
 
 constexpr int kMostLines = 1'000'000;
+
+/// Five answers hold all that an agent keeps. A node may write faster than they come, without end.
+constexpr int kMostQuestions = 16;
 
 struct LogsOptions {
   std::string node;
@@ -48,14 +52,22 @@ std::ptrdiff_t LinesIn(const std::string& text) {
   return std::ranges::count(text, '\n') + (text.empty() || text.back() == '\n' ? 0 : 1);
 }
 
-/// All that the agent keeps of what stands before `end`. It takes several answers.
-Result<control::Answer> AskForAll(const ClusterAccess& cluster, int node, std::int64_t end) {
+/// The last lines that stand before `end` or follow it, or all that the agent keeps of them. It
+/// takes several answers, and the node may write meanwhile, so that the agent drops what was to
+/// come next.
+Result<control::Answer> AskForMany(const ClusterAccess& cluster, int node, std::int64_t end,
+                                   int lines) {
   control::Answer all;
-  while (!all.ended && all.next < end) {
+  const auto is_enough = [&all, end, lines] {
+    if (all.next < end) return false;
+    // One line more, as the first may lack its beginning.
+    return LinesIn(all.text) > lines || all.text.size() >= control::OutputLog::kKeptBytes;
+  };
+  for (int asked = 0; asked < kMostQuestions && !all.ended && !is_enough(); ++asked) {
     TFOS_ASSIGN_OR_RETURN(
         const control::Answer next,
         AskForOutput(cluster, fmt::format("node={}&after={}", node, all.next), milliseconds(0)));
-    // Another node may have come in its place, and has written less.
+    // That was all. Or another node may have come in its place, and has written less.
     if (next.next <= all.next) break;
     if (next.from > all.next) {
       all.from = next.from;
@@ -75,7 +87,7 @@ Result<control::Answer> AskForLast(const ClusterAccess& cluster, int node, int l
       AskForOutput(cluster, fmt::format("node={}&lines={}", node, lines), milliseconds(0)));
   if (!last.ended) {
     if (last.from == 0 || LinesIn(last.text) >= lines) return last;
-    TFOS_ASSIGN_OR_RETURN(last, AskForAll(cluster, node, last.next));
+    TFOS_ASSIGN_OR_RETURN(last, AskForMany(cluster, node, last.next, lines));
   }
   // What is kept may begin within a line.
   if (last.from > 0) last.text.erase(0, last.text.find('\n') + 1);

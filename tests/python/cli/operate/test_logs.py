@@ -25,6 +25,26 @@ def test_as_many_lines_as_are_wanted_are_shown():
         assert logs(cluster, 20_000) == lines(0, 10_000)
 
 
+def test_a_node_that_writes_faster_than_it_is_read_shows_as_many_lines_too():
+    with SimulatedCluster(1) as cluster, TalkingNode(cluster, 0) as node:
+        node.write(lines(0, 10_000))
+        # The agent drops what was to come next.
+        node.written_later = [lines(10_000, 11_000), lines(11_000, 19_000)]
+        shown = logs(cluster, 5_000)
+        first = int(shown[len("line ") : shown.index(":")])
+        assert shown == lines(first, first + 5_000)
+        # What it had written when it was asked is there.
+        assert first + 5_000 >= 10_000
+
+
+def test_a_node_that_goes_on_writing_faster_than_it_is_read_ends_the_command():
+    with SimulatedCluster(1) as cluster, TalkingNode(cluster, 0) as node:
+        node.written_later = [lines(0, 15_000)] * 50
+        node.write(lines(0, 10_000))
+        assert logs(cluster, 5_000)
+        assert node.written_later
+
+
 def test_what_is_shown_begins_with_a_line():
     with SimulatedCluster(1) as cluster, TalkingNode(cluster, 0) as node:
         node.write(lines(0, 10) + "the begin of a", keep=False)

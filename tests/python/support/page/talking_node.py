@@ -12,6 +12,7 @@ from support.waiting import wait_for
 
 #: In one answer.
 _MOST_CHARACTERS = 256 << 10
+_KEPT_CHARACTERS = 1 << 20
 
 
 class TalkingNode:
@@ -19,10 +20,12 @@ class TalkingNode:
     answers; the others are the test's.
 
     asked: the questions that have come.
+    written_later: the node writes the next one of these after each answer about its output.
     """
 
     def __init__(self, cluster: SimulatedCluster, node_id: int):
         self.asked: list[dict[str, Any]] = []
+        self.written_later: list[str] = []
         self._agent = cluster.agents[node_id]
         self._output = ""
         self._gone = 0
@@ -44,7 +47,7 @@ class TalkingNode:
         """The node writes something. ``keep``: its agent still has it when somebody asks; without
         it, only what is written later."""
         with self._lock:
-            self._output += text
+            self._add(text)
             if not keep:
                 self._gone = len(self._output)
                 return
@@ -71,6 +74,10 @@ class TalkingNode:
     def _about(self, about: str) -> list[dict[str, Any]]:
         return [question for question in self.asked if question["about"] == about]
 
+    def _add(self, text: str) -> None:
+        self._output += text
+        self._gone = max(self._gone, len(self._output) - _KEPT_CHARACTERS)
+
     def _serve(self) -> None:
         while (message := self._agent.hear()) is not None:
             if message["type"] != "question":
@@ -78,6 +85,8 @@ class TalkingNode:
             with self._lock:
                 if message["about"] == "output":
                     self._tell(message)
+                    if self.written_later:
+                        self._add(self.written_later.pop(0))
                 self.asked.append(message)
 
     def _tell(self, question: dict[str, Any]) -> None:
@@ -87,7 +96,7 @@ class TalkingNode:
             lines = self._output[self._gone :].splitlines(keepends=True)
             text = "".join(lines[-question["lines"] :])[-_MOST_CHARACTERS:]
             self._answer(question["number"], text, len(self._output) - len(text))
-        elif after < len(self._output):
+        elif after < len(self._output) or question["wait_ms"] == 0:
             start = max(after, self._gone)
             text = self._output[start:]
             if len(text) > _MOST_CHARACTERS:
