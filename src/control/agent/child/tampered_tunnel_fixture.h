@@ -26,7 +26,9 @@
 
 namespace tfos::control {
 
-inline constexpr std::string_view kAnswer = "HTTP/1.1 200 OK\r\n\r\nsummaries of the training";
+/// The coordinator passes its head on as it is.
+inline constexpr std::string_view kAnswer =
+    "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nsummaries of the training";
 inline constexpr std::string_view kEndOfRequest = "\r\n\r\n";
 
 /// A bound for what never takes long.

@@ -96,6 +96,23 @@ class ControlServerTest : public ::testing::Test {
     return RawClient(server_->port(), AgentsParty(encryption), {.connecting = 3});
   }
 
+  /// What a browser gets where the node of TensorBoard answers this.
+  std::string Shown(const std::string& answer) {
+    service_.has_tensorboard = true;
+    std::future<int> asked = service_.tunnel.get_future();
+    RawClient browser(server_->port());
+    browser.Send("GET /tensorboard/ HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + ReadKey() +
+                 "\r\n\r\n");
+    net::Party party = AgentsParty();
+    party.protocol = kTunnelProtocol;
+    RawClient tunnel(server_->port(), party,
+                     {.connecting = 3, .generation = static_cast<std::uint32_t>(asked.get())});
+    tunnel.ReadHeaders();
+    tunnel.Send(answer);
+    tunnel.Close();
+    return browser.ReadAll();
+  }
+
   const Secret token_ = Secret::Generate().value();
   Echo service_;
   asio::io_context io_{1};
@@ -175,10 +192,41 @@ TEST_F(ControlServerTest, TensorBoardIsShownThroughItsAgent) {
   EXPECT_THAT(request, Not(HasSubstr("Authorization")));
   EXPECT_THAT(request, Not(HasSubstr("Cookie")));
   EXPECT_EQ(tunnel.Read(4), "body");
-  const std::string answer = "HTTP/1.1 200 OK\r\n\r\n" + std::string(300'000, 'x');
-  tunnel.Send(answer);
+  const std::string body(300'000, 'x');
+  tunnel.Send("HTTP/1.1 200 OK\r\n\r\n" + body);
   tunnel.Close();
-  EXPECT_EQ(browser.ReadAll(), answer);
+  EXPECT_EQ(browser.ReadAll(), "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body);
+}
+
+/// A node can't change the page through it, nor get the requests that follow.
+TEST_F(ControlServerTest, HeadersOfTensorBoardThatActBeyondItAreLeftOut) {
+  const std::string harmless = "Content-Type: text/html\r\nContent-Length: 4\r\n";
+  const std::string harmful =
+      "set-cookie: a=1; Path=/\r\nSet-Cookie: b=2\r\nClear-Site-Data: \"*\"\r\n"
+      "Service-Worker-Allowed: /\r\nStrict-Transport-Security: max-age=9\r\nAlt-Svc: h2=\":1\"\r\n"
+      "NEL: {}\r\nReport-To: {}\r\nAccept-CH: DPR\r\n";
+  EXPECT_EQ(Shown("HTTP/1.1 103 Early Hints\r\n" + harmful + "\r\nHTTP/1.1 200 OK\r\n" + harmless +
+                  "Connection: keep-alive\r\n" + harmful + "\r\nbody"),
+            "HTTP/1.1 103 Early Hints\r\nConnection: close\r\n\r\nHTTP/1.1 200 OK\r\n" + harmless +
+                "Connection: close\r\n\r\nbody");
+}
+
+TEST_F(ControlServerTest, WhatIsNoAnswerOfTensorBoardIsNotShown) {
+  EXPECT_THAT(Shown("<script>\r\n\r\n"), IsEmpty());
+}
+
+TEST_F(ControlServerTest, OfTooLongAHeadOfTensorBoardNothingIsShown) {
+  EXPECT_THAT(Shown("HTTP/1.1 200 OK\r\nA: " + std::string(70'000, 'a') + "\r\n\r\n"), IsEmpty());
+}
+
+TEST_F(ControlServerTest, TensorBoardGetsNoServiceWorker) {
+  service_.has_tensorboard = true;
+  RawClient browser(server_->port());
+  // Of a script at this address, a worker would have the whole page, without asking for it.
+  browser.Send(
+      "GET /tensorboard HTTP/1.1\r\nHost: h\r\nService-Worker: script\r\nAuthorization: Bearer " +
+      ReadKey() + "\r\n\r\n");
+  EXPECT_THAT(browser.ReadAll(), StartsWith("HTTP/1.1 403"));
 }
 
 TEST_F(ControlServerTest, OneStrangerMoreCostsTheOldestItsPlace) {

@@ -24,6 +24,7 @@
 #include "control/link/server/control_server.h"
 #include "control/link/server/http_messages.h"
 #include "control/link/server/page_keys.h"
+#include "control/link/server/tensorboard_messages.h"
 #include "control/link/server/tunnels.h"
 #include "control/link/server/visitor.h"
 #include "control/link/spawn.h"
@@ -241,6 +242,14 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
 
   // Passes a request on through its agent, and what comes back.
   asio::awaitable<void> ShowTensorBoard(const Request& request) {
+    if (IsForServiceWorker(request)) {
+      HttpAnswer refused = {
+          .status = 403,
+          .content_type = "text/plain",
+          .body = "TensorBoard gets no service worker: it could change the page\n"};
+      co_await Answer(std::move(refused), request, false);
+      co_return;
+    }
     std::unique_ptr<net::Stream> tunnel = co_await tunnels_.Open(service_);
     if (tunnel == nullptr) {
       HttpAnswer none = {.status = 503,
@@ -255,7 +264,7 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
     auto [error, size] = co_await asio::async_write(*far, asio::buffer(said), kNoThrow);
     if (error) co_return;
     std::shared_ptr<AsyncStream> near(shared_from_this(), &stream());
-    co_await Relay(std::move(near), far);
+    co_await Relay(std::move(near), far, PassHeadFromTensorBoard);
     LogChanged(*far, "data of TensorBoard from the agent of its node");
   }
 

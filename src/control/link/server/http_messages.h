@@ -2,7 +2,6 @@
 #define TFOS_CONTROL_LINK_SERVER_HTTP_MESSAGES_H_
 
 #include <boost/beast/http.hpp>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,16 +23,6 @@ inline constexpr std::string_view kContentPolicy =
 inline std::string_view Field(const Request& request, http::field name) {
   const auto field = request[name];
   return {field.data(), field.size()};
-}
-
-/// A request's head for TensorBoard, which learns no key and answers one request only.
-inline std::string HeadForTensorBoard(Request request) {
-  request.erase(http::field::authorization);
-  request.erase(http::field::cookie);
-  request.set(http::field::connection, "close");
-  std::ostringstream head;
-  head << request.base();
-  return std::move(head).str();
 }
 
 inline Response ResponseOf(HttpAnswer answer, const Request& request, bool keep_alive) {

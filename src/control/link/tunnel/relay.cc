@@ -45,6 +45,10 @@ struct Ends {
   Ends(std::shared_ptr<AsyncStream> first, std::shared_ptr<AsyncStream> second)
       : one(std::move(first)), other(std::move(second)), ended(one->get_executor()) {}
 
+  void Break() const {
+    one->Break();
+    other->Break();
+  }
   void Close() const {
     one->Close();
     other->Close();
@@ -74,14 +78,21 @@ asio::awaitable<void> PassOnAndTell(std::shared_ptr<Ends> ends) {
 
 }  // namespace
 
-asio::awaitable<void> Relay(std::shared_ptr<AsyncStream> one, std::shared_ptr<AsyncStream> other) {
+asio::awaitable<void> Relay(std::shared_ptr<AsyncStream> one, std::shared_ptr<AsyncStream> other,
+                            PassBeginning pass_back) {
   const auto ends = std::make_shared<Ends>(std::move(one), std::move(other));
   const Closing closing(*ends);
   Spawn(ends->one->get_executor(), "pass bytes on", PassOnAndTell(ends), [ends](const Status&) {
     ends->Close();
     ends->ended.Open();
   });
-  co_await PassOn(*ends->other, *ends->one);
+  bool goes_on = true;
+  if (pass_back) goes_on = co_await pass_back(*ends->other, *ends->one);
+  if (goes_on) {
+    co_await PassOn(*ends->other, *ends->one);
+  } else {
+    ends->Break();
+  }
   co_await ends->ended.Wait(Deadline::Infinite());
 }
 
