@@ -186,7 +186,7 @@ def _infer(parsed: Any) -> int:
     sources = [file.path for file in listing.list_files(parsed.input)]
     if not sources:
         raise BadInputError(f"{', '.join(parsed.input)}: there is no file in it")
-    kind = formats.format_of(sources[0], parsed.format)
+    kind = formats.format_of_all(sources, parsed.format, "--format")
     output_kind = formats.format_of(parsed.output, parsed.output_format, otherwise=kind)
     conversion.check_output(parsed.output, sources, parsed.overwrite)
     mapping = {

@@ -51,7 +51,7 @@ def convert(
     """
     if target_format is None:
         formats.check_suffix(target)
-    from_format = formats.format_of(sources[0], source_format)
+    from_format = formats.format_of_all(sources, source_format, "--from")
     to_format = formats.format_of(target, target_format)
     path = check_output(target, sources, overwrite)
     schema = schema_of(sources, from_format, record_type, compression, whole=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 
 from tfos.errors import BadInputError
 
@@ -47,6 +48,22 @@ def format_of(path: str, told: str | None, otherwise: str = "tfrecord") -> str:
             "file that is not compressed"
         )
     return kind
+
+
+def format_of_all(paths: Sequence[str], told: str | None, option: str) -> str:
+    """The format of files of one table. A name that does not say it follows the first one's.
+
+    Raises :class:`BadInputError` where names say different ones. ``option`` tells the format.
+    """
+    first = format_of(paths[0], told)
+    for path in paths:
+        other = format_of(path, told, otherwise=first)
+        if other != first:
+            raise BadInputError(
+                f"by their names, {paths[0]} has {TITLES[first]} and {path} has {TITLES[other]}; "
+                f"name files of one format at a time, or give the format of all with {option}"
+            )
+    return first
 
 
 def check_suffix(target: str) -> None:

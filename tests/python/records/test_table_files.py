@@ -137,6 +137,24 @@ def test_a_name_of_another_format_makes_no_tfrecords(capsys, tmp_path, source, t
     assert [path.name for path in tmp_path.iterdir()] == [source]
 
 
+def test_files_of_different_formats_are_not_one_table(capsys, tmp_path):
+    for name, content in (("a.csv", "n\n1\n"), ("b", "n\n2\n"), ("c.json", '{"n": 3}\n')):
+        (tmp_path / name).write_text(content)
+    words = ["convert", "--output", str(tmp_path / "o.jsonl")]
+    assert records_command.main([*words, str(tmp_path / "[a-c]*")]) == 1
+    assert capsys.readouterr().err == (
+        f"tfos records: by their names, {tmp_path}/a.csv has CSV and {tmp_path}/c.json has JSON; "
+        "name files of one format at a time, or give the format of all with --from\n"
+    )
+    # One whose name says nothing is as the others.
+    assert records_command.main([*words, str(tmp_path / "a.csv"), str(tmp_path / "b")]) == 0
+    assert (tmp_path / "o.jsonl").read_text() == '{"n": 1}\n{"n": 2}\n'
+    (tmp_path / "c.json").write_text("n\n3\n")
+    words += [str(tmp_path / "[a-c]*"), "--from", "csv", "--overwrite"]
+    assert records_command.main(words) == 0
+    assert (tmp_path / "o.jsonl").read_text() == '{"n": 1}\n{"n": 2}\n{"n": 3}\n'
+
+
 def test_an_output_of_any_name_has_the_format_that_is_told(capsys, tmp_path):
     (tmp_path / "in.csv").write_text("n\n1\n")
     words = ["convert", str(tmp_path / "in.csv"), "--output", str(tmp_path / "o.tsv")]
