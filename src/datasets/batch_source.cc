@@ -103,8 +103,9 @@ struct BatchSource::Reading {
   std::atomic<bool> closed = false;
   Mutex mutex;
   feed::PassTracker passes TFOS_GUARDED_BY(mutex);
+  using Ready = std::map<const Stream*, Result<feed::BatchResult>>;
   /// What each dataset has awaited, for `next`.
-  std::map<const Stream*, Result<feed::BatchResult>> ready TFOS_GUARDED_BY(mutex);
+  Ready ready TFOS_GUARDED_BY(mutex);
 
   /// A new pass over this dataset begins.
   void BeginPass(const Stream& stream) TFOS_EXCLUDES(mutex);
@@ -112,9 +113,16 @@ struct BatchSource::Reading {
     const MutexLock lock(mutex);
     return ready.contains(&stream);
   }
-  void Keep(const Stream& stream, Result<feed::BatchResult> awaited) TFOS_EXCLUDES(mutex) {
+  /// Where a dataset's batch is kept. Made before there is one, which would be lost without memory.
+  static Ready::node_type PlaceFor(const Stream& stream) {
+    Ready places;
+    places.emplace(&stream, feed::BatchResult(feed::EndOfFeed{}));
+    return places.extract(&stream);
+  }
+  void Keep(Ready::node_type place, Result<feed::BatchResult> awaited) TFOS_EXCLUDES(mutex) {
+    place.mapped() = std::move(awaited);
     const MutexLock lock(mutex);
-    ready.emplace(&stream, std::move(awaited));
+    ready.insert(std::move(place));
   }
   std::optional<Result<feed::BatchResult>> TakeReady(const Stream& stream) TFOS_EXCLUDES(mutex) {
     const MutexLock lock(mutex);
@@ -294,14 +302,15 @@ std::int32_t BatchSource::Await(void* context) {
   const auto work = [&] {
     const MutexLock lock(stream.mutex);
     if (stream.over || stream.reading->IsReady(stream)) return;
+    Reading::Ready::node_type place = Reading::PlaceFor(stream);
     auto awaited = stream.Read(Deadline::After(kAwaitFor));
     waits = awaited ? 0 : 1;
-    if (awaited) stream.reading->Keep(stream, *std::move(awaited));
+    if (awaited) stream.reading->Keep(std::move(place), *std::move(awaited));
   };
   // For `next` to say; where there is no memory even for that, it tries anew.
   const auto keep = [&](ErrorKind kind, const char* what) {
     const auto store = [&] {
-      stream.reading->Keep(stream, Status(kind, what).Annotate("make a batch"));
+      stream.reading->Keep(Reading::PlaceFor(stream), Status(kind, what).Annotate("make a batch"));
     };
     Guarded(store, [](ErrorKind, const char*) {});
   };

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "feed/feeder/client/feed_client.h"
 #include "feed/read/test_chunks.h"
 #include "tensorflow/tf_codes.h"
+#include "testing/no_memory.h"
 
 namespace tfos::datasets {
 
@@ -27,9 +29,9 @@ Result<AlignedBuffer> ConvertToColumns(std::span<const std::byte> /*chunk*/) {
 
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr std::chrono::seconds kLong(60);
 
@@ -46,7 +48,7 @@ void Unregister(std::int64_t handle) {
   registered.release(registered.context);
 }
 
-class BatchSourceTest : public testing::Test {
+class BatchSourceTest : public ::testing::Test {
  protected:
   void SetUp() override {
     auto server = feed::FeedServer::Start({.key = key_,
@@ -180,6 +182,40 @@ TEST_F(BatchSourceTest, ABatchThatWasAwaitedForADatasetIsOneOfTheNextDatasetLike
   EXPECT_THAT(NumbersOf(next), IsEmpty());
   for (const tfos_batch_source& dataset : datasets) dataset.release(dataset.context);
 }
+
+#ifndef TFOS_SANITIZED
+thread_local int allocations_left = 0;
+bool RefuseLater(std::size_t /*bytes*/) { return --allocations_left < 0; }
+
+// Where even the error finds no memory, it would go unnoticed.
+TEST_F(BatchSourceTest, NoBatchIsLostWhereMemoryRunsOutWhileAnOpAwaitsIt) {
+  constexpr int kRows = 2'000;
+  FeedNumbers(kRows);
+  feed_->server().EndFeed();
+  source_->reader().KeepLog();
+  const tfos_batch_source dataset =
+      *source_->Open({.rows = 2, .columns = {{.name = "0", .dtype = chunk::DType::kInt64}}},
+                     feed::Remainder::kNone);
+  dataset.begin(dataset.context);
+  bool was_refused = true;
+  for (int row = 0; row < kRows; row += 2) {
+    if (was_refused) {
+      allocations_left = row / 2;
+      tfos::testing::refuses_memory = &RefuseLater;
+      dataset.await(dataset.context);
+      tfos::testing::refuses_memory = nullptr;
+      was_refused = allocations_left < 0;
+    }
+    std::vector<std::int64_t> numbers = NumbersOf(dataset);
+    // It has said so, and a program may ask again.
+    if (was_refused && numbers.empty()) numbers = NumbersOf(dataset);
+    ASSERT_THAT(numbers, ElementsAre(row, row + 1));
+  }
+  EXPECT_FALSE(was_refused);
+  EXPECT_THAT(NumbersOf(dataset), IsEmpty());
+  dataset.release(dataset.context);
+}
+#endif
 
 TEST_F(BatchSourceTest, AClosedSourceEndsWhatAnOpStillHolds) {
   registered.retain(registered.context);  // As an op does.

@@ -88,9 +88,10 @@ Result<BatchResult> BatchReader::Next(const BatchOptions& options, const Wait& w
   TFOS_RETURN_IF_ERROR(FillPending(options, options.rows, wait));
   const bool last = pending_.rows() > 0 && !options.drop_remainder;
   if (pending_.rows() < options.rows && !last) return AtEnd();
-  PendingRows::Parts parts;
-  TFOS_ASSIGN_OR_RETURN(Batch batch, pending_.Take(options, opener_.pool(), &parts));
-  log_.OnBatch(EpochOfPending(), std::move(parts));
+  const auto log = [this, epoch = EpochOfPending()](std::vector<EpochLog::Part> parts) {
+    log_.OnBatch(epoch, std::move(parts));
+  };
+  TFOS_ASSIGN_OR_RETURN(Batch batch, pending_.Take(options, opener_.pool(), log));
   return BatchResult(std::move(batch));
 }
 

@@ -67,7 +67,8 @@ EpochLog::Part PendingRows::Piece::part() const {
   return {.origin = chunk->origin, .rows = {begin, begin + count}};
 }
 
-Result<Batch> PendingRows::Take(const BatchOptions& options, BufferPool& pool, Parts* taken) {
+Result<Batch> PendingRows::Take(const BatchOptions& options, BufferPool& pool,
+                                const Taking& taking) {
   Batch batch;
   std::vector<Piece> used;
   for (const Piece& piece : pieces_) {
@@ -91,10 +92,15 @@ Result<Batch> PendingRows::Take(const BatchOptions& options, BufferPool& pool, P
                           columns::GatherColumn(pool, parts, wanted.encoding));
     batch.columns.push_back(std::move(column));
   }
+  if (taking) {
+    std::vector<EpochLog::Part> taken;
+    for (const Piece& piece : used) taken.push_back(piece.part());
+    taking(std::move(taken));
+  }
+  // Last: where there was no memory before, no row is lost.
   rows_ -= batch.rows;
   for (const Piece& piece : used) {
     piece.MarkRead();
-    if (taken != nullptr) taken->push_back(piece.part());
     Piece& front = pieces_.front();
     front.first += piece.count;
     front.count -= piece.count;

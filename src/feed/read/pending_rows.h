@@ -37,10 +37,10 @@ class PendingRows {
   bool until_read() const;
 
   /// Takes the first rows, `options.rows` or as many as there are, as a batch, and tells their
-  /// feeders. It copies what does not lie in one piece, to memory of `pool`. `taken`, if there is
-  /// one, gets what the rows are.
-  using Parts = std::vector<EpochLog::Part>;
-  Result<Batch> Take(const BatchOptions& options, BufferPool& pool, Parts* taken = nullptr);
+  /// feeders. It copies what does not lie in one piece, to memory of `pool`. `taking`, if there is
+  /// one, hears what the rows are. Where it throws, they stay.
+  using Taking = std::function<void(std::vector<EpochLog::Part> parts)>;
+  Result<Batch> Take(const BatchOptions& options, BufferPool& pool, const Taking& taking = {});
 
   /// Takes rows from the end and hands them to `pass` (chunk, rows of the chunk), one chunk after
   /// the other. Returns how many of `rows` were not there. Where `pass` fails, its rows stay, and
