@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib.metadata
+import importlib.util
 import json
 import os
 import sys
@@ -20,7 +21,12 @@ from tfos._version import __version__
 from tfos.base import encryption
 from tfos.cli.checks import FAIL, OK, WARN, Check
 from tfos.spark import rpc_security, versions
-from tfos.spark.installation import spark_defaults, spark_home
+from tfos.spark.installation import (
+    pyspark_home,
+    spark_defaults,
+    spark_home,
+    version_of_spark,
+)
 
 _OLDEST_PYTHON = (3, 11)
 #: What the code is written for, and what of it was run.
@@ -133,6 +139,16 @@ def check_spark(version_of: VersionOf, home: Path | None) -> Check:
             "not installed",
             "pip install pyspark, or set SPARK_HOME and PYTHONPATH",
         )
+    if home is not None and home != pyspark_home():
+        spec = importlib.util.find_spec("pyspark")
+        has_it = bool(
+            spec and spec.origin and Path(spec.origin).resolve().is_relative_to(home.resolve())
+        )
+        there = version_of_spark(home)
+        if has_it:
+            version = there or version
+        elif wrong := _check_spark_home(home, there, version):
+            return wrong
     if version is None:
         return Check(OK, "pyspark", f"from {home}")
     found = f"{version} at {home}"
@@ -150,6 +166,26 @@ def check_spark(version_of: VersionOf, home: Path | None) -> Check:
     if not versions.has_python_data_sources(version):
         found += '; format("tfrecord") needs the jar here'
     return Check(OK, "pyspark", found)
+
+
+def _check_spark_home(home: Path, there: str | None, version: str | None) -> Check | None:
+    """What is wrong with a SPARK_HOME that does not have the pyspark of this Python."""
+    if not (home / "bin" / "spark-submit").is_file():
+        return Check(
+            FAIL,
+            "pyspark",
+            f"SPARK_HOME={home} has no bin/spark-submit",
+            "unset SPARK_HOME, or set it to the folder of a Spark",
+        )
+    if version is None or there is None or _numbers(there) == _numbers(version):
+        return None
+    return Check(
+        WARN,
+        "pyspark",
+        f"{version}, but SPARK_HOME={home} has Spark {there}",
+        f'unset SPARK_HOME, or pip install "pyspark=={_dotted(_numbers(there))}.*": a program that '
+        "runs without spark-submit or `tfos submit` fails ('JavaPackage' object is not callable)",
+    )
 
 
 def check_encryption(environ: Mapping[str, str]) -> Check:

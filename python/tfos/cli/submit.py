@@ -373,6 +373,11 @@ def main(arguments: list[str] | None = None) -> int:
         home = spark_home(os.environ)
         if home is None:
             raise TfosError("Spark was not found: set SPARK_HOME, or install pyspark")
+        if not (home / "bin" / "spark-submit").is_file():
+            raise TfosError(
+                f"{home} has no bin/spark-submit: set SPARK_HOME to the folder of a Spark, or "
+                "unset it and install pyspark"
+            )
         conf = configuration(request, home, os.environ)
         _check(request, conf)
         directory = request.ours.get("--env-directory")

@@ -27,6 +27,13 @@ def pyspark_home() -> Path | None:
     return Path(spec.origin).parent if spec is not None and spec.origin else None
 
 
+def version_of_spark(home: Path) -> str | None:
+    """The version of the Spark in ``home``, as its jars are named; None where it has none there."""
+    jar = next((home / "jars").glob("spark-core_*-*.jar"), None)
+    # spark-core_SCALA-SPARK.jar
+    return jar.stem.split("-", 2)[2] if jar else None
+
+
 def spark_defaults(environ: Mapping[str, str]) -> tuple[Path | None, dict[str, str]]:
     """The file with Spark's defaults (spark-defaults.conf) and the properties in it, as
     spark-submit finds them; (None, {}) where there is none.

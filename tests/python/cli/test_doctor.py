@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -33,9 +34,9 @@ def version_of(**changes):
 
 
 def make_spark(path, *jars):
-    (path / "jars").mkdir()
-    for jar in jars:
-        (path / "jars" / jar).touch()
+    for name in ("bin/spark-submit", *(f"jars/{jar}" for jar in jars)):
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).touch()
     return path
 
 
@@ -80,10 +81,11 @@ def test_nodes_with_jax_or_torch_need_no_tensorflow():
     [("3.4.1", checks_of.WARN), ("3.5.0", checks_of.OK), ("4.1.4", checks_of.OK)],
 )
 def test_spark_is_ok_from_the_oldest_tested_one(tmp_path, version, level):
-    assert doctor.check_spark(version_of(pyspark=version), tmp_path).level == level
+    assert doctor.check_spark(version_of(pyspark=version), make_spark(tmp_path)).level == level
 
 
 def test_versions_that_were_not_run_are_told_from_those_that_were(tmp_path):
+    make_spark(tmp_path)
     tested = doctor.check_tensorflow(version_of()).found
     assert tested == "2.21.0 (tensorflow-cpu)"
     assert doctor.check_tensorflow(version_of(tensorflow_cpu="2.18.0")).found.endswith(
@@ -103,7 +105,47 @@ def test_versions_that_were_not_run_are_told_from_those_that_were(tmp_path):
     )
 
 
+def test_a_spark_home_of_another_version_than_pyspark_is_a_warning(tmp_path):
+    home = make_spark(tmp_path, "spark-core_2.12-3.5.0-amzn-1.jar")
+    check = doctor.check_spark(version_of(), home)
+    assert check.level == checks_of.WARN
+    assert check.found == f"4.1.4, but SPARK_HOME={home} has Spark 3.5.0-amzn-1"
+    assert "unset SPARK_HOME" in check.advice and "'JavaPackage'" in check.advice
+    assert 'pip install "pyspark==3.5.*"' in check.advice
+    assert doctor.check_spark(version_of(pyspark="3.5.7"), home).level == checks_of.OK
+
+
+@pytest.mark.parametrize("place", ["python/pyspark/__init__.py", "python/lib/pyspark.zip"])
+def test_the_pyspark_in_spark_home_counts_where_python_finds_that_first(tmp_path, place):
+    home = make_spark(tmp_path, "spark-core_2.12-3.5.7.jar")
+    file = home / place
+    file.parent.mkdir(parents=True)
+    if file.suffix == ".zip":
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("pyspark/__init__.py", "")
+        entry = file
+    else:
+        file.touch()
+        entry = file.parents[1]
+    done = subprocess.run(
+        [sys.executable, "-m", "tfos.cli.doctor"],
+        capture_output=True,
+        text=True,
+        env={"PATH": "/usr/bin:/bin", "SPARK_HOME": str(home), "PYTHONPATH": str(entry)},
+    )
+    (spark,) = [check for check in json.loads(done.stdout) if check["what"] == "pyspark"]
+    assert spark["level"] == checks_of.OK
+    assert spark["found"].startswith(f"3.5.7 at {home}")
+
+
+def test_a_spark_home_without_spark_is_named(tmp_path):
+    check = doctor.check_spark(version_of(), tmp_path)
+    assert check.level == checks_of.FAIL and "unset SPARK_HOME" in check.advice
+    assert check.found == f"SPARK_HOME={tmp_path} has no bin/spark-submit"
+
+
 def test_spark_may_come_from_spark_home(tmp_path):
+    make_spark(tmp_path)
     assert doctor.check_spark(version_of(pyspark=None), tmp_path).level == checks_of.OK
     assert doctor.check_spark(version_of(pyspark=None), None).level == checks_of.FAIL
     assert spark_home({"SPARK_HOME": str(tmp_path)}) == tmp_path

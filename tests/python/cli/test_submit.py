@@ -53,6 +53,16 @@ def test_what_fails_before_spark_runs_is_no_wrong_command_line(monkeypatch, caps
     assert "Spark was not found" in capsys.readouterr().err
 
 
+def test_a_spark_home_without_spark_is_named_before_anything_is_packed(
+    environment, tmp_path, monkeypatch, capsys, here
+):
+    monkeypatch.setenv("SPARK_HOME", "/nowhere")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert submit.main(["--master", "yarn", "--python-env", str(environment), "p.py"]) == 1
+    assert "/nowhere has no bin/spark-submit: set SPARK_HOME" in capsys.readouterr().err
+    assert not (tmp_path / "cache").exists()
+
+
 def test_it_runs_in_its_own_python_whatever_the_executors_have(here):
     done = subprocess.run(
         [executable.path(), "submit", "--dry-run", "--master", "yarn", "p.py"],
