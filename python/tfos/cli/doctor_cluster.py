@@ -23,6 +23,7 @@ from tfos.cli.checks import FAIL, OK, WARN, Check
 from tfos.cli.doctor import TFOS, check_rpc
 from tfos.errors import TfosError
 from tfos.spark import slots
+from tfos.spark.installation import python_of_executors, spark_defaults
 
 _POLL_SECONDS = 0.2
 #: How long an executor may take to register after the one before it, and the first one.
@@ -231,8 +232,9 @@ def _session(master: str, settings: Mapping[str, str]) -> Any:
         # All that there is, at once.
         "spark.dynamicAllocation.enabled": "false",
     }
-    # Only spark-submit reads spark.pyspark.python. The executors' Python is this one, else.
-    python = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
+    # The Python of `tfos submit --no-env`. Without spark-submit, Spark looks at the variable alone.
+    _, conf = spark_defaults(os.environ)
+    python = python_of_executors({**conf, **settings}, os.environ)
     os.environ["PYSPARK_PYTHON"] = python or sys.executable
     builder = SparkSession.builder.master(master).appName("tfos doctor")
     for key, value in {**defaults, **settings}.items():

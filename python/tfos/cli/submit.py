@@ -22,7 +22,13 @@ from tfos.cli import python_archive
 from tfos.errors import BadInputError, TfosError
 from tfos.files import hadoop_settings
 from tfos.files.access import access_for, scheme_of
-from tfos.spark.installation import read_properties, spark_defaults, spark_home
+from tfos.spark.installation import (
+    PYTHON,
+    python_of_executors,
+    read_properties,
+    spark_defaults,
+    spark_home,
+)
 
 USAGE = """\
 Run a program on a cluster through spark-submit, with the Python environment,
@@ -71,7 +77,6 @@ _CONF_OF_VARIABLE = {"MASTER": "spark.master", "DEPLOY_MODE": "spark.submit.depl
 
 #: What the archive is unpacked as, in an executor's working directory.
 _UNPACKED = "environment"
-_PYTHON = "spark.pyspark.python"
 _DRIVER_PYTHON = "spark.pyspark.driver.python"
 #: YARN and Kubernetes kill containers that exceed the executor's memory plus this: a node with
 #: TensorFlow is beside the executor's JVM, not in its heap.
@@ -173,9 +178,9 @@ def command(
     unpacked = f"{urllib.parse.quote(archive, safe='/:@%')}#{_UNPACKED}" if archive else None
     lists = {"--archives": unpacked, "--jars": jar}
     if archive is not None:
-        added[_PYTHON] = f"./{_UNPACKED}/bin/python"
-    elif _PYTHON not in conf and not _is_image(conf, archive):
-        added[_PYTHON] = python
+        added[PYTHON] = f"./{_UNPACKED}/bin/python"
+    elif PYTHON not in conf and not _is_image(conf, archive):
+        added[PYTHON] = python
     if not _in_cluster(conf) and archive is not None and _DRIVER_PYTHON not in conf:
         added[_DRIVER_PYTHON] = python
     if _master(conf).startswith(("yarn", "k8s://")) and not any(
@@ -247,8 +252,6 @@ def configuration(request: Request, home: Path, environ: Mapping[str, str]) -> d
         conf.update(defaults)
     if file is not None and os.path.isfile(file):
         conf.update(read_properties(Path(file)))
-    if environ.get("PYSPARK_PYTHON"):
-        conf.setdefault(_PYTHON, environ["PYSPARK_PYTHON"])
     for name, key in _CONF_OF_VARIABLE.items():
         if environ.get(name):
             conf.setdefault(key, environ[name])
@@ -257,6 +260,8 @@ def configuration(request: Request, home: Path, environ: Mapping[str, str]) -> d
         value = request.option(option)
         if value:
             conf[key] = value
+    if python := python_of_executors(conf, environ):
+        conf[PYTHON] = python
     return conf
 
 
@@ -304,7 +309,7 @@ def _archive(
     """The archive of the Python environment, None for none; and the environment that is to be
     packed for it, None where the archive is given."""
     given = request.ours.get("--python-env")
-    if "--no-env" in request.ours or (not given and (_is_local(conf) or _PYTHON in conf)):
+    if "--no-env" in request.ours or (not given and (_is_local(conf) or PYTHON in conf)):
         return None, None
     if given and given.endswith(python_archive.SUFFIXES):
         return given, None

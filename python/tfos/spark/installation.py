@@ -9,6 +9,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+#: The setting that names the Python of the executors, and with it of the nodes.
+PYTHON = "spark.pyspark.python"
+
 
 def spark_home(environ: Mapping[str, str]) -> Path | None:
     """``SPARK_HOME`` if ``environ`` has it, else the installed pyspark; None: there is none."""
@@ -46,6 +49,14 @@ def spark_defaults(environ: Mapping[str, str]) -> tuple[Path | None, dict[str, s
         return None, {}
     path = Path(directory) / "spark-defaults.conf"
     return path, read_properties(path)
+
+
+def python_of_executors(conf: Mapping[str, str], environ: Mapping[str, str]) -> str | None:
+    """The Python that is named for the executors, by spark-submit's rule; None: none is named.
+
+    ``conf`` is all that is configured: Spark's defaults, and over them what a command line says.
+    """
+    return conf.get(PYTHON) or environ.get("PYSPARK_PYTHON") or None
 
 
 def read_properties(path: Path) -> dict[str, str]:

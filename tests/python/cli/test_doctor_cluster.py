@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -30,9 +31,13 @@ importlib.metadata.version = version
 """
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [executable.path(), "doctor", *arguments], capture_output=True, text=True, timeout=240
+        [executable.path(), "doctor", *arguments],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
 
 
@@ -166,8 +171,13 @@ def test_the_table_is_json_too_and_spark_takes_settings(cluster: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.spark
-def test_a_python_that_is_nowhere_is_named(cluster: str) -> None:
-    done = run("--cluster", cluster, "--conf", "spark.pyspark.python=/nowhere/python")
+@pytest.mark.parametrize("place", ["option", "file"])
+def test_a_python_that_is_nowhere_is_named(cluster: str, place: str, tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(
+        "spark.pyspark.python /nowhere/python\n" if place == "file" else ""
+    )
+    option = ["--conf", "spark.pyspark.python=/nowhere/python"] if place == "option" else []
+    done = run("--cluster", cluster, *option, SPARK_CONF_DIR=str(tmp_path))
     assert (done.returncode, done.stdout) == (1, "")
     last = done.stderr.splitlines()[-1]
     assert last.startswith("tfos doctor: the job that checks the hosts failed: ")
