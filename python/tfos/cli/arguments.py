@@ -37,6 +37,13 @@ class _Help(argparse.HelpFormatter):
         names = {"positional arguments": "positionals"}  # Python's own heading
         super().start_section(_capital(heading and names.get(heading, heading)))
 
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """``-n, --rows ROWS``, as from Python 3.13 on: older ones repeat the value."""
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"
+
     def _get_help_string(self, action: argparse.Action) -> str | None:
         return _capital(action.help)
 

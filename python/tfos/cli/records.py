@@ -119,7 +119,6 @@ def parser() -> argparse.ArgumentParser:
     made = rows(
         command("convert", _convert, "Convert TFRecord, Parquet, CSV or JSON files into one")
     )
-    made.add_argument("--output", required=True, metavar="PATH", help="the file to write")
     for side, what, otherwise in (
         ("from", "files", "otherwise"),
         ("to", "output", "without an end"),
@@ -130,6 +129,7 @@ def parser() -> argparse.ArgumentParser:
             dest=f"{side}_format",
             help=f"format of the {what}; default: by the end of the name, {otherwise} tfrecord",
         )
+    made.add_argument("--output", required=True, metavar="PATH", help="the file to write")
     made.add_argument(
         "--output-compression",
         choices=("none", "gzip", "zlib"),
