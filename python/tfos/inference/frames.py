@@ -20,7 +20,7 @@ from tfos.errors import BadInputError
 from tfos.files import hadoop_settings
 from tfos.inference import jvm
 from tfos.inference import model as inference_model
-from tfos.spark import arrow_types, failures
+from tfos.spark import arrow_types, executor, failures
 from tfos.spark.sessions import case_matters, context_of
 
 logger = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ def transform(
     schema = sql.StructType([*kept, *_outputs(plan.output_schema)])
     distinct = _distinct(schema)
     task = _Task(plan, names, distinct.names, hadoop_settings.of_session(context))
-    results = source.mapInArrow(task, distinct)
+    results = source.mapInArrow(executor.SameVersion(task), distinct)
     return results if distinct is schema else results.toDF(*schema.names)
 
 

@@ -111,7 +111,7 @@ def run(
     indices = spark_context.parallelize(range(instances), instances)
     stage = indices.barrier() if barrier else indices
     try:
-        returned = stage.mapPartitionsWithIndex(task).collect()
+        returned = stage.mapPartitionsWithIndex(executor.SameVersion(task)).collect()
     except Exception as error:
         text = _remote_traceback(error)
         # Spark's own errors say more than the first of their lines.

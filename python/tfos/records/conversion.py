@@ -114,7 +114,8 @@ def schema_of(
     strings: bool = True,
     whole: bool = False,
 ) -> pa.Schema:
-    """The columns of the files: as the first one that has columns, or a sample of the records.
+    """The columns of the files: as the first one that has columns (in CSV: rows, which tell their
+    types), or a sample of the records.
 
     Args:
         whole: whether all records are the sample, so that no key is missed.
@@ -122,9 +123,14 @@ def schema_of(
         strings: bytes in records are strings where all of the sample are UTF-8, else binary.
     """
     if kind != "tfrecord":
+        untyped = None
         for source in sources:
-            for schema, _ in _open(source, kind, hints or {}):
-                return schema
+            for schema, batches in _open(source, kind, hints or {}):
+                if kind != "csv" or next(batches, None) is not None:
+                    return schema
+                untyped = untyped or schema
+        if untyped is not None:
+            return untyped
         others = " and others" if len(sources) > 1 else ""
         raise BadInputError(
             f"{sources[0]}{others}: there are no rows, so nothing says what the columns are"
@@ -244,6 +250,11 @@ def read(
         for found, batches in _open(
             source, kind, types, None if whole else schema.names, batch_rows, exact=whole
         ):
+            if kind == "csv":
+                some = next(batches, None)
+                if some is None:  # A header alone has given no types, and has no rows to check.
+                    continue
+                batches = itertools.chain([some], batches)
             first = first or source  # It has given the schema.
             missing = [name for name in schema.names if name not in found.names]
             if missing:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tfos.errors import BadInputError
-from tfos.spark import failures, versions
+from tfos.spark import executor, failures, versions
 
 logger = logging.getLogger(__name__)
 
@@ -191,7 +191,9 @@ class ConnectTasks:
         profile: Any = None,
     ):
         source = session.range(numbers[0], numbers[-1] + 1, 1, len(numbers))
-        self._results = source.mapInArrow(_NumberedTask(task), _RESULT, profile=profile)
+        self._results = source.mapInArrow(
+            executor.SameVersion(_NumberedTask(task)), _RESULT, profile=profile
+        )
 
     def collect(self) -> list[tuple[int, bytes | None]]:
         """Runs the tasks, and returns all that they yield: numbers, each with bytes or None."""

@@ -1,5 +1,5 @@
-"""Which executor a Spark task runs in, as its Python worker can tell, and where Python finds
-modules there."""
+"""Which executor a Spark task runs in, as its Python worker can tell, where Python finds modules
+there, and whether that executor has the same tfos."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from tfos._version import __version__
 
 
 def executor_id() -> str:
@@ -64,6 +69,43 @@ def outliving_the_daemon() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+class SameVersion:
+    """A Spark task that executors unpickle only with the version of tfos that has pickled it: what
+    it is made of may be missing in another one. There it fails with a
+    :class:`tfos.errors.TfosError` that names both."""
+
+    def __init__(self, task: Callable[..., Iterable[Any]]):
+        self._task = task
+
+    def __call__(self, *arguments: Any) -> Iterable[Any]:
+        return self._task(*arguments)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickler(), (__version__, cloudpickle.dumps(self._task))
+
+
+def _unpickler() -> Callable[[str, bytes], Any]:
+    """A function of its own, so that Spark pickles it whole: other versions may lack it."""
+
+    def unpickle(version: str, pickled: bytes) -> Any:
+        import pickle
+        import socket
+        import sys
+
+        from tfos._version import __version__ as found
+        from tfos.errors import TfosError
+
+        if found != version:
+            raise TfosError(
+                f"{sys.executable} on {socket.gethostname()} has tfos {found}, and the driver has "
+                f"tfos {version}: install the same version on all hosts (`tfos doctor --cluster "
+                "MASTER` compares them)"
+            )
+        return pickle.loads(pickled)
+
+    return unpickle
 
 
 def python_path() -> str:

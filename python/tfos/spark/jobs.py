@@ -14,7 +14,7 @@ from pyspark.rdd import RDD, PipelinedRDD
 from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerializer
 
 from tfos.errors import TfosError
-from tfos.spark import failures, versions
+from tfos.spark import executor, failures, versions
 from tfos.spark.connect import ConnectContext, ConnectJobGroup, ConnectTasks
 
 _CANCEL_INTERVAL_SECONDS = 0.2
@@ -220,7 +220,8 @@ class SparkJobs:
         the ResourceProfile of each task; None: Spark's default."""
         if isinstance(self.spark_context, ConnectContext):
             return ConnectTasks(self.spark_context.session, task, numbers, profile)
-        rdd = self.spark_context.parallelize(numbers, len(numbers)).mapPartitions(task)
+        rdd = self.spark_context.parallelize(numbers, len(numbers))
+        rdd = rdd.mapPartitions(executor.SameVersion(task))
         return rdd if profile is None else rdd.withResources(profile)
 
     def cancel(self) -> None:

@@ -42,6 +42,20 @@ def test_a_file_of_json_without_rows_has_none(tmp_path):
         conversion.convert([names[0], names[2]], target, overwrite=True)
 
 
+def test_csv_has_the_types_of_the_first_file_with_rows(tmp_path):
+    names = [str(tmp_path / f"{number}.csv") for number in range(4)]
+    for name, content in zip(names, ["a,b\n", "a\n1\n2\n", "a\n", "b\n1\n"], strict=True):
+        with open(name, "w") as file:
+            file.write(content)
+    target = str(tmp_path / "out.parquet")
+    assert conversion.convert(names[:3], target) == 2
+    assert parquet.read_table(target).to_pydict() == {"a": [1, 2]}
+    with pytest.raises(BadInputError, match=f"has the columns b, and {names[1]} has a too"):
+        conversion.convert(names, target, overwrite=True)
+    assert conversion.convert([names[0]], target, overwrite=True) == 0
+    assert parquet.read_table(target).column_names == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("values", "lost"),
     [
