@@ -103,7 +103,10 @@ class Resumption:
     def __str__(self) -> str:
         if self.epochs is None:
             return f"resume | from the last checkpoint in {self.directory}, if there is one"
-        epochs = "1 epoch is" if self.epochs == 1 else f"{self.epochs or 'no'} epochs are"
-        which = "next" if self.epochs else "first"
-        rows = f", and {self.position.rows:,} rows of the {which}" if self.position else ""
-        return f"resume | {epochs} done in {self.directory}{rows}"
+        epochs = "1 epoch" if self.epochs == 1 else f"{self.epochs or 'no'} epochs"
+        rows = f"{self.position.rows:,} rows of the" if self.position else ""
+        if rows:
+            done = f"{epochs} and {rows} next one are" if self.epochs else f"{rows} first epoch are"
+        else:
+            done = f"{epochs} {'is' if self.epochs == 1 else 'are'}"
+        return f"resume | {done} done in {self.directory}"

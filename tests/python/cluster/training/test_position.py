@@ -55,9 +55,11 @@ def test_nodes_hear_of_it():
         "queue": "input",
         "trained": position().partly(),
     }
-    assert str(resumption).endswith("2 epochs are done in file:///run, and 43 rows of the next")
+    assert str(resumption).endswith(
+        "| 2 epochs and 43 rows of the next one are done in file:///run"
+    )
     first = Resumption("file:///run", 0, 7, position())
-    assert str(first).endswith("no epochs are done in file:///run, and 43 rows of the first")
+    assert str(first).endswith("| 43 rows of the first epoch are done in file:///run")
     anew = Resumption("file:///run", 2, 7)
     assert anew.of_node() == {"directory": "file:///run", "epochs": 2}
 
