@@ -66,6 +66,8 @@ Result<std::vector<std::string>> HadoopClassPath() {
   return hadoop::FindClassPath(Environment, "");
 }
 
+bool HadoopIsInUse() { return TheProcess().client.has_begun(); }
+
 hadoop::FileSystem& ProcessHadoop() { return TheProcess().hadoop; }
 
 const records::FileStore& ProcessFiles() { return TheProcess().files; }

@@ -24,6 +24,9 @@ void SetHadoopProperties(std::string shown, std::string all);
 /// The class path that Java is going to start with, as hadoop::FindClassPath has it.
 Result<std::vector<std::string>> HadoopClassPath();
 
+/// Whether the client is in use: it has taken its settings then.
+bool HadoopIsInUse();
+
 /// What Hadoop's client of this process reaches.
 hadoop::FileSystem& ProcessHadoop();
 

@@ -100,7 +100,7 @@ def adopt(variables: Mapping[str, str]) -> None:
                 _adopted.pop(name)
             else:
                 os.environ[name] = _adopted[name] = value
-    if changes and _java_runs():
+    if changes and _native.hadoop_is_in_use():
         logger.warning(
             "Hadoop's client of this process is in use already, so the session's spark.hadoop.* "
             "and spark.tfos.hadoop.* settings don't take effect in it: start the process again, "
@@ -116,11 +116,6 @@ def without_adopted(environment: Mapping[str, str]) -> dict[str, str]:
 def _is_adopted(name: str, value: str) -> bool:
     given = _adopted.get(name)
     return given is not None and value in (given, _without_secrets(given))
-
-
-def _java_runs() -> bool:
-    with open("/proc/self/maps") as mapped:
-        return any("libjvm.so" in line for line in mapped)
 
 
 def hide_secrets() -> None:

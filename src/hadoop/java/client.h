@@ -83,6 +83,8 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   Result<std::unique_ptr<Call>> Begin();
+  /// Whether it has begun, so that settings change nothing more.
+  bool has_begun() const { return ready_; }
   Result<jbyteArray> Transfer(const Call& call) { return jvm_->Transfer(call.thread()); }
 
  private:

@@ -140,6 +140,8 @@ void BindFiles(nb::module_& module) {
           "address",
           [](const HadoopClient&) { return reinterpret_cast<std::uintptr_t>(&ProcessTable()); },
           "Of its tfos_file_system (src/hadoop/plugin/file_system_table.h), for the plugin.");
+  module.def("hadoop_is_in_use", &files::HadoopIsInUse,
+             "Whether Hadoop's client of this process has taken its settings.");
   module.def("set_hadoop_properties", &files::SetHadoopProperties, nb::arg("shown"), nb::arg("all"),
              "Has Hadoop's client take `all` for TFOS_HADOOP_PROPERTIES while that is `shown`.");
 }

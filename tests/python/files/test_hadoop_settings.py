@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -67,11 +68,13 @@ def test_a_node_gets_the_settings_of_its_own_session(environment):
     assert settings_in(of_node) == {**SECOND, "TFOS_HADOOP_JVM_MEMORY": "1g"}
 
 
-#: DIRECTORY...: what sessions with these directories see, one after the other.
+#: DIRECTORY... LIBJVM: what sessions with these directories see, one after the other.
 SESSIONS = """
-import json, sys
+import ctypes, json, sys
 from tfos.files.hadoop_client import client
 from tfos.files.hadoop_settings import PROPERTIES_VARIABLE, adopt
+
+ctypes.CDLL(sys.argv.pop())  # Another library may have loaded Java.
 
 def seen_with(*directories):
     for directory in directories:
@@ -90,8 +93,10 @@ def test_the_client_takes_the_settings_of_the_last_session_before_its_first_use(
         (tmp_path / name).mkdir()
         (tmp_path / name / f"of-the-{name}").touch()
     directories = [(tmp_path / name).as_uri() for name in ("first", "second")]
+    java = os.path.realpath(shutil.which("java"))
+    libjvm = os.path.join(os.path.dirname(os.path.dirname(java)), "lib", "server", "libjvm.so")
     done = subprocess.run(
-        [sys.executable, "-c", SESSIONS, *directories],
+        [sys.executable, "-c", SESSIONS, *directories, libjvm],
         env=environment,
         capture_output=True,
         text=True,
