@@ -15,6 +15,7 @@ from typing import Any
 
 import cloudpickle
 
+from tfos import _native
 from tfos._version import __version__
 
 
@@ -33,16 +34,10 @@ def executor_id() -> str:
 
 
 def executor_pid() -> int:
-    """The executor's JVM above this task's Python worker, on this host."""
+    """The executor's JVM above this task's Python worker, on this host; its parent where there is
+    none."""
     parent = os.getppid()
-    pid = parent
-    while pid > 0:  # In a container the JVM may be process 1.
-        # pid (command) state ppid ...; the command may hold spaces and parentheses.
-        command, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
-        if command == "java":
-            return pid
-        pid = int(rest.split()[1])
-    return parent
+    return _native.find_executor_jvm(parent) or parent
 
 
 def gpus() -> list[str]:

@@ -9,6 +9,7 @@ namespace tfos::python {
 
 void BindBatches(nanobind::module_& module);
 void BindCodec(nanobind::module_& module);
+void BindExecutor(nanobind::module_& module);
 void BindFeed(nanobind::module_& module);
 void BindFiles(nanobind::module_& module);
 void BindAgentLink(nanobind::module_& module);

@@ -13,6 +13,7 @@ NB_MODULE(_native, module) {
   tfos::python::BindBatches(module);
   tfos::python::BindAgentLink(module);
   tfos::python::BindGpuLease(module);
+  tfos::python::BindExecutor(module);
   tfos::python::BindFiles(module);
   tfos::python::BindRecords(module);
   tfos::python::BindRecordRules(module);

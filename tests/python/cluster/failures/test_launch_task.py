@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-import pathlib
+import shutil
 import signal
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -77,13 +79,17 @@ def test_a_lost_node_that_does_not_start_again_is_tried_again(
     assert ("is given up after 1 attempts" in caplog.text) == (retry_seconds == 0)
 
 
-def test_the_executor_may_be_the_first_process_of_its_container(monkeypatch, tmp_path):
-    for pid, command, parent in [(1, "java", 0), (40, "python3", 1)]:
-        (tmp_path / "proc" / str(pid)).mkdir(parents=True)
-        (tmp_path / "proc" / str(pid) / "stat").write_text(f"{pid} ({command}) S {parent} 1 1 0")
-    monkeypatch.setattr(executor, "Path", lambda path: pathlib.Path(f"{tmp_path}{path}"))
-    monkeypatch.setattr(executor.os, "getppid", lambda: 40)
-    assert executor.executor_pid() == 1
+def test_an_executor_is_known_by_its_executable_where_a_thread_renamed_it(tmp_path):
+    java = shutil.copy("/bin/sh", tmp_path / "java")
+    worker = "from tfos.spark import executor; print(executor.executor_pid())"
+    # What waits for another command does not become it.
+    daemon = f"'{sys.executable}' -c '{worker}'; exit"
+    renamed = 'echo renamed > /proc/$$/comm; echo $$; /bin/sh -c "$1"; exit'
+    done = subprocess.run(
+        [java, "-c", renamed, "java", daemon], capture_output=True, text=True, check=True
+    )
+    pid, found = done.stdout.split()
+    assert found == pid
 
 
 @pytest.mark.parametrize(
