@@ -12,8 +12,10 @@ end on Spark's server, which may lack tfos, needs nothing but Python's own TLS.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hmac
 import http.server
+import ipaddress
 import itertools
 import json
 import os
@@ -25,6 +27,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import Counter
 from typing import Any
 
 from tfos import _native
@@ -42,7 +45,7 @@ FIRST_CALL_SECONDS = 60.0
 _MOST_BYTES = 8 << 20
 #: Of a stranger's request, before it has shown the key: as the coordinator takes.
 _MOST_HEAD_BYTES = 8 << 10
-#: One that comes more costs the oldest its place.
+#: One that comes more costs another its place.
 _MOST_STRANGERS = 64
 #: For a stranger to show a key, and for each step of what follows.
 _CONNECTION_SECONDS = 10.0
@@ -217,35 +220,62 @@ class Keeper:
                     self._changed.notify_all()
 
 
+def _origin(address: str) -> tuple[bytes, bytes]:
+    """Network and host of an address, as net::Origin has them (src/net/handshake/crowd.h). A host
+    of IPv6 can mostly have many addresses, of one network of 64 bits."""
+    ip = ipaddress.ip_address(address)
+    packed = (getattr(ip, "ipv4_mapped", None) or ip).packed
+    return packed[:8], packed[8:]
+
+
+@dataclasses.dataclass
+class _Stranger:
+    connection: socket.socket
+    origin: tuple[bytes, bytes]
+    until: float  # when its time is over
+
+
 class _Strangers:
     """Connections that have not shown a key. The rules are those of the acceptor that guards the
     other ports (src/net/handshake/acceptor.h), which can't be used here: its handshake needs tfos
-    at both ends, and Spark's server may lack it. One too many costs the oldest its place, and each
-    has a deadline, however slowly it speaks: so strangers keep no client out.
+    at both ends, and Spark's server may lack it. One too many costs the oldest of the busiest host
+    its place, and each has a deadline, however slowly it speaks: so strangers of a few addresses
+    keep no client of another one out.
 
     Threads: any.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        #: By number, the oldest first: the socket, and when its time is over.
-        self._waiting: dict[int, tuple[socket.socket, float]] = {}
+        self._waiting: dict[int, _Stranger] = {}  # by number, the oldest first
         self._numbers = itertools.count()
 
-    def enter(self, connection: socket.socket) -> int:
+    def enter(self, connection: socket.socket, address: str) -> int:
         """Returns its number."""
+        until = time.monotonic() + _CONNECTION_SECONDS
         with self._lock:
-            if len(self._waiting) >= _MOST_STRANGERS:
-                self._cut(next(iter(self._waiting)))
             number = next(self._numbers)
-            self._waiting[number] = (connection, time.monotonic() + _CONNECTION_SECONDS)
+            self._waiting[number] = _Stranger(connection, _origin(address), until)
+            if len(self._waiting) > _MOST_STRANGERS:
+                self._cut(self._first_to_go())
             return number
+
+    def _first_to_go(self) -> int:
+        """The oldest of the busiest host in the busiest network."""
+        hosts = Counter(stranger.origin for stranger in self._waiting.values())
+        networks = Counter(stranger.origin[0] for stranger in self._waiting.values())
+
+        def how_busy(number: int) -> tuple[int, int]:
+            origin = self._waiting[number].origin
+            return networks[origin[0]], hosts[origin]
+
+        return max(self._waiting, key=how_busy)
 
     def became(self, number: int, connection: socket.socket) -> None:
         """TLS took the socket over."""
         with self._lock:
             if number in self._waiting:
-                self._waiting[number] = (connection, self._waiting[number][1])
+                self._waiting[number].connection = connection
             else:
                 _hang_up(connection)
 
@@ -258,12 +288,11 @@ class _Strangers:
         """Cuts those whose time is over."""
         now = time.monotonic()
         with self._lock:
-            for number in [n for n, (_, until) in self._waiting.items() if until <= now]:
+            for number in [n for n, who in self._waiting.items() if who.until <= now]:
                 self._cut(number)
 
     def _cut(self, number: int) -> None:
-        connection, _ = self._waiting.pop(number)
-        _hang_up(connection)
+        _hang_up(self._waiting.pop(number).connection)
 
 
 def _hang_up(connection: socket.socket) -> None:
@@ -299,7 +328,7 @@ class _Server(http.server.ThreadingHTTPServer):
         self.strangers.cut_late()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        number = self.strangers.enter(request)
+        number = self.strangers.enter(request, client_address[0])
         serve = threading.Thread(
             target=self._serve, args=(request, client_address, number), daemon=True
         )

@@ -196,6 +196,37 @@ def test_strangers_keep_no_client_out(listening):
         assert not ready, "these had places yet"
 
 
+@pytest.mark.parametrize("listening", [{"connection_seconds": 3600}], indirect=True)
+def test_strangers_of_another_address_cost_a_slow_client_nothing(listening):
+    """It has come before all of them, as over a network that takes its time."""
+    address = ("127.0.0.1", listening["keeper_port"])
+    client = _tls(listening).wrap_socket(socket.create_connection(address, BOUND_SECONDS))
+    with client, contextlib.ExitStack() as opened:
+        strangers = [
+            opened.enter_context(
+                socket.create_connection(address, BOUND_SECONDS, source_address=("127.0.0.2", 0))
+            )
+            for _ in range(keeper._MOST_STRANGERS)
+        ]
+        assert strangers[0].recv(1) == b"", "its place was needed"
+        body = json.dumps({"lines": [], "after": 0, "wait_ms": 10_000})
+        client.sendall(
+            f"POST {keeper.PATH} HTTP/1.1\r\nAuthorization: Bearer {KEY}\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
+        )
+        assert client.recv(1000).startswith(b"HTTP/1.0 200 ")
+
+
+def test_a_stranger_is_known_by_its_address_or_its_network_of_ipv6():
+    assert keeper._origin("::ffff:10.0.0.1") == keeper._origin("10.0.0.1")
+    assert keeper._origin("10.0.0.1")[0] != keeper._origin("10.0.0.2")[0]
+    network, host = keeper._origin("2001:db8:0:1::1")
+    assert network == keeper._origin("2001:db8:0:1:ffff::2")[0]
+    assert host != keeper._origin("2001:db8:0:1:ffff::2")[1]
+    assert network != keeper._origin("2001:db8:0:2::1")[0]
+    assert keeper._origin("fe80::1%eth0") == keeper._origin("fe80::1")
+
+
 def test_a_burst_of_strangers_leaves_room_in_the_queue():
     """Nobody takes them: a client that finds the queue full must wait until the system tries again."""
     server = keeper._serve("127.0.0.1", "0", None, None)
