@@ -14,6 +14,14 @@ def host_and_port(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
+def network_and_host(address: str) -> tuple[bytes, bytes]:
+    """Where a connection comes from, as net::Origin has it (src/net/handshake/crowd.h): a host of
+    IPv6 can mostly have many addresses, of one network of 64 bits."""
+    ip = ipaddress.ip_address(address)
+    packed = (getattr(ip, "ipv4_mapped", None) or ip).packed
+    return packed[:8], packed[8:]
+
+
 def address_to_reach(bind_address: str) -> str:
     """Where this host itself reaches a server that listens on ``bind_address``: on all interfaces,
     through the loopback one."""

@@ -87,7 +87,7 @@ class CoordinatorProcess:
             except (BrokenPipeError, ValueError) as error:
                 logger.debug("the coordinator is gone, a message was not sent: %s", error)
 
-    def lines(self) -> Iterator[str | bytes]:
+    def lines(self) -> Iterator[bytes]:
         """What it says, until it ends."""
         try:
             for line in self._output:

@@ -15,7 +15,6 @@ import contextlib
 import dataclasses
 import hmac
 import http.server
-import ipaddress
 import itertools
 import json
 import os
@@ -27,13 +26,14 @@ import sys
 import threading
 import time
 import traceback
-from collections import Counter
+from collections import Counter, deque
 from typing import Any
 
 from tfos import _native
 from tfos.base import child, keys, quantities
 from tfos.base.environment import without_spark_secrets
-from tfos.base.network import both_families
+from tfos.base.network import both_families, network_and_host
+from tfos.cluster.coordinator import node_name
 from tfos.cluster.coordinator_process import CoordinatorProcess
 from tfos.errors import TfosError
 from tfos.spark import executor
@@ -43,6 +43,10 @@ PATH = "/v1/driver"
 FIRST_CALL_SECONDS = 60.0
 #: The most bytes of a request.
 _MOST_BYTES = 8 << 20
+#: Of events that the client has not taken: as the coordinator keeps for its driver.
+_MOST_EVENT_BYTES = 64 << 20
+#: Of the events in one answer, unless it is a longer one alone.
+_MOST_ANSWER_BYTES = 4 << 20
 #: Of a stranger's request, before it has shown the key: as the coordinator takes.
 _MOST_HEAD_BYTES = 8 << 10
 #: One that comes more costs another its place.
@@ -91,8 +95,10 @@ class Keeper:
         self._place = f"executor {self._executor_id} on {socket.gethostname()}"
         self._executor = os.pidfd_open(bootstrap["watch_pid"])
         self._changed = threading.Condition()
-        self._events: list[str] = []
+        self._events: deque[bytes] = deque()
         self._first = 0  # number of the first of them
+        self._bytes = 0  # of all of them
+        self._handed = 0  # number of the next that was in no answer yet
         self._urgent = 0  # so many events, up to the last that must not wait
         self._taking = threading.Lock()
         self._taken = 0  # number of the next message of the client
@@ -170,15 +176,23 @@ class Keeper:
             return {}
         wait = min(request["wait_ms"] / 1000, _LONGEST_WAIT_SECONDS)
         with self._changed:
-            del self._events[: max(0, after - self._first)]
-            self._first = max(self._first, after)
+            while self._events and self._first < after:
+                self._bytes -= len(self._events.popleft())
+                self._first += 1
             self._changed.wait_for(lambda: self._urgent > after or self._end is not None, wait)
             self._heard = time.monotonic()
-            return {
-                "events": list(self._events),
-                "next": self._first + len(self._events),
-                "end": self._end,
-            }
+            return self._next_events()
+
+    def _next_events(self) -> dict[str, Any]:
+        sizes = itertools.accumulate(map(len, self._events))
+        count = sum(size <= _MOST_ANSWER_BYTES for size in sizes)
+        events = list(itertools.islice(self._events, max(1, count)))
+        self._handed = self._first + len(events)
+        return {
+            "events": [event.decode() for event in events],
+            "next": self._handed,
+            "end": self._end if len(events) == len(self._events) else None,
+        }
 
     def _take(self, lines: list[str], first: int) -> None:
         """Hands messages on, of which each is taken once: a client that did not get the answer
@@ -199,8 +213,7 @@ class Keeper:
         :meth:`watch` hear of it: nothing else tells them that no event comes any more."""
         end = "the keeper failed to read the coordinator's events"
         try:
-            self._take_events()
-            end = self._coordinator.how_it_ended()
+            end = self._take_events()
         except Exception as error:
             traceback.print_exc()  # into the executor's log
             end = f"{end}: {type(error).__name__}: {error}"
@@ -210,22 +223,45 @@ class Keeper:
                 self._changed.notify_all()
             os.write(self._wake, b"\n")
 
-    def _take_events(self) -> None:
+    def _take_events(self) -> str:
+        """Returns how the coordinator has ended."""
         for line in self._coordinator.lines():
-            text = bytes(line).decode() if isinstance(line, bytes) else line
-            with self._changed:
-                self._events.append(text)
-                if json.loads(text)["type"] != "metrics":
-                    self._urgent = self._first + len(self._events)
-                    self._changed.notify_all()
+            self.keep(line)
+            if self._bytes > _MOST_EVENT_BYTES:
+                self._coordinator.kill()
+                return self._why_too_many()
+        return self._coordinator.how_it_ended()
 
+    def keep(self, line: bytes) -> None:
+        """Keeps an event until the client has taken it."""
+        event = json.loads(line)
+        with self._changed:
+            end = self._first + len(self._events)
+            if event["type"] != "metrics":
+                self._urgent = end + 1
+                self._changed.notify_all()
+            elif max(self._handed, self._urgent) < end:  # The last one has metrics, too.
+                before = self._events.pop()
+                self._bytes -= len(before)
+                nodes = json.loads(before)["nodes"] + event["nodes"]
+                event["nodes"] = list({node["node_id"]: node for node in nodes}.values())
+                line = json.dumps(event).encode()
+            self._events.append(line)
+            self._bytes += len(line)
 
-def _origin(address: str) -> tuple[bytes, bytes]:
-    """Network and host of an address, as net::Origin has them (src/net/handshake/crowd.h). A host
-    of IPv6 can mostly have many addresses, of one network of 64 bits."""
-    ip = ipaddress.ip_address(address)
-    packed = (getattr(ip, "ipv4_mapped", None) or ip).packed
-    return packed[:8], packed[8:]
+    def _why_too_many(self) -> str:
+        with self._changed:
+            kept = list(self._events)
+        sizes: Counter[str] = Counter()
+        for line in kept:
+            if node := json.loads(line).get("node"):
+                sizes[node_name(node)] += len(line)
+        most = f", most of them about {max(sizes, key=sizes.__getitem__)}" if sizes else ""
+        return (
+            f"was killed by its keeper: {_MOST_EVENT_BYTES >> 20} MiB of its messages had not "
+            f"reached the program that started the cluster{most}. Either that program was cut off "
+            "for long, or nodes send too many"
+        )
 
 
 @dataclasses.dataclass
@@ -255,7 +291,7 @@ class _Strangers:
         until = time.monotonic() + _CONNECTION_SECONDS
         with self._lock:
             number = next(self._numbers)
-            self._waiting[number] = _Stranger(connection, _origin(address), until)
+            self._waiting[number] = _Stranger(connection, network_and_host(address), until)
             if len(self._waiting) > _MOST_STRANGERS:
                 self._cut(self._first_to_go())
             return number

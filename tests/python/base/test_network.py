@@ -36,3 +36,12 @@ def test_all_addresses_are_those_of_both_families(monkeypatch):
     assert [network.both_families(each) for each in ("0.0.0.0", "::")] == ["0.0.0.0"] * 2
     assert network.both_families("10.0.0.5") == "10.0.0.5"
     assert network.both_families("::1") == "::1"
+
+
+def test_where_a_connection_comes_from():
+    of = network.network_and_host
+    assert of("::ffff:10.0.0.1") == of("10.0.0.1") != of("10.0.0.2")
+    assert of("10.0.0.1")[0] != of("10.0.0.2")[0]
+    assert of("2001:db8:0:1::1")[0] == of("2001:db8:0:1:ffff::2")[0] != of("2001:db8:0:2::1")[0]
+    assert of("2001:db8:0:1::1") != of("2001:db8:0:1:ffff::2")
+    assert of("fe80::1%eth0") == of("fe80::1")

@@ -49,12 +49,17 @@ START = {
 }
 
 
+TWO_NODES = [{"job": "worker", "count": 2}]
+
+
 def start(
     lease,
     watched,
     ports="0",
     connection_seconds=keeper._CONNECTION_SECONDS,
     end_seconds=keeper._END_SECONDS,
+    most_event_bytes=keeper._MOST_EVENT_BYTES,
+    most_answer_bytes=keeper._MOST_ANSWER_BYTES,
     **cluster,
 ):
     """A keeper beside a process: what it says first. cluster: what differs from START."""
@@ -62,6 +67,8 @@ def start(
         "from tfos.cluster import keeper\n"
         f"keeper._CONNECTION_SECONDS = {connection_seconds}\n"
         f"keeper._END_SECONDS = {end_seconds}\n"
+        f"keeper._MOST_EVENT_BYTES = {most_event_bytes}\n"
+        f"keeper._MOST_ANSWER_BYTES = {most_answer_bytes}\n"
         "keeper.main()"
     )
     bootstrap = {"start": START | cluster, "lease": lease, "ports": ports, "watch_pid": watched}
@@ -152,6 +159,58 @@ def test_events_are_kept_until_they_were_taken(listening):
     assert failed[0]["failure"]["message"] == "on purpose" and later["end"] is None
 
 
+def test_an_answer_has_no_more_events_than_fit(executor, leftovers):
+    said = start(300, executor.pid, roles=TWO_NODES, most_answer_bytes=1)
+    os.kill(said["pid"], signal.SIGKILL)
+    first = _ask(said, after=0)
+    assert len(first["events"]) == 1 and first["next"] == 1 and first["end"] is None
+    events, end = _events_and_end(said)
+    assert [event["node"]["node_id"] for event in events] == [0, 1], "the end comes with the last"
+    assert end.startswith("was killed by SIGKILL"), end
+
+
+def test_more_events_than_the_keeper_keeps_end_the_cluster(executor, leftovers):
+    said = start(300, executor.pid, roles=TWO_NODES, most_event_bytes=4 << 10)
+    leaving = {"type": "leaving", "node_id": 1, "reason": "a notice" * 512}
+    assert _ask(said, json.dumps(leaving)) == {}
+    wait_for(lambda: not os.path.exists(f"/proc/{said['pid']}"), "the end of the coordinator")
+    _, end = _events_and_end(said)
+    assert (
+        "had not reached the program that started the cluster, most of them about worker:1" in end
+    )
+
+
+def test_metrics_that_wait_are_merged(leftovers):
+    """They tell what is new, so none may be left out. Those that an answer had stay as they are."""
+    bootstrap = {"start": START, "ports": "0", "lease": 1, "executor": "process 7"}
+    kept = keeper.Keeper({**bootstrap, "watch_pid": os.getpid()})
+    asked = {"lines": [], "after": 0, "wait_ms": 0}
+
+    def tell(*steps):
+        nodes = [{"node_id": node, "metrics": {"step": step}} for node, step in steps]
+        kept.keep(json.dumps({"type": "metrics", "nodes": nodes, "progress": steps}).encode())
+
+    try:
+        tell((0, 1), (1, 1))
+        tell((1, 2))
+        first = kept.answer(asked)
+        tell((0, 3))
+        kept.keep(b'{"type":"finished"}')
+        tell((1, 4))
+        events = [json.loads(event) for event in kept.answer(asked)["events"]]
+    finally:
+        kept._coordinator.kill()
+        kept._coordinator.await_end(BOUND_SECONDS)
+        kept._coordinator.close()
+    steps = [
+        {node["node_id"]: node["metrics"]["step"] for node in event.get("nodes", [])}
+        for event in events
+    ]
+    assert steps == [{0: 1, 1: 2}, {0: 3}, {}, {1: 4}]
+    assert events[0]["progress"] == [[1, 2]]
+    assert first["next"] == 1 and json.loads(first["events"][0]) == events[0]
+
+
 def test_a_message_that_is_sent_again_is_taken_once(listening):
     """As where the answer was lost on its way through Spark's server."""
     leaving = json.dumps({"type": "leaving", "node_id": 0, "reason": "a notice"})
@@ -215,16 +274,6 @@ def test_strangers_of_another_address_cost_a_slow_client_nothing(listening):
             f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
         )
         assert client.recv(1000).startswith(b"HTTP/1.0 200 ")
-
-
-def test_a_stranger_is_known_by_its_address_or_its_network_of_ipv6():
-    assert keeper._origin("::ffff:10.0.0.1") == keeper._origin("10.0.0.1")
-    assert keeper._origin("10.0.0.1")[0] != keeper._origin("10.0.0.2")[0]
-    network, host = keeper._origin("2001:db8:0:1::1")
-    assert network == keeper._origin("2001:db8:0:1:ffff::2")[0]
-    assert host != keeper._origin("2001:db8:0:1:ffff::2")[1]
-    assert network != keeper._origin("2001:db8:0:2::1")[0]
-    assert keeper._origin("fe80::1%eth0") == keeper._origin("fe80::1")
 
 
 def test_a_burst_of_strangers_leaves_room_in_the_queue():
