@@ -23,7 +23,7 @@ submit() {
   files=$(printf ',%s' "$component"/programs/*.py)
   # Executors without a task still host a node: Spark must not take them away.
   # shellcheck disable=SC2086  # SUBMIT_OPTIONS are words.
-  "$PYTHON" -m tfos.cli.submit --master "$MASTER" $SUBMIT_OPTIONS \
+  "$PYTHON" -P -m tfos.cli.submit --master "$MASTER" $SUBMIT_OPTIONS \
     --num-executors "$NODES" --conf "spark.cores.max=$NODES" --executor-cores 1 \
     --executor-memory "$EXECUTOR_MEMORY" --conf spark.dynamicAllocation.enabled=false \
     --py-files "${files#,}" "$component/programs/$program" "$@"

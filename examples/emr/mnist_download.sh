@@ -35,7 +35,7 @@ elif download; then
   what="MNIST from $MNIST_URL"
 else
   rm -f "$work"/*
-  "$PYTHON" -m tfos.examples.digits "$work"
+  "$PYTHON" -P -m tfos.examples.digits "$work"
   what="scikit-learn's digits (8x8), NOT MNIST: $MNIST_URL could not be reached (MNIST=DIRECTORY takes MNIST's files)"
 fi
 mkdir -p "$LOCAL_DIR"

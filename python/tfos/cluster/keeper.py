@@ -64,7 +64,7 @@ def start(bootstrap: dict[str, Any]) -> dict[str, Any]:
     """What a Spark task does: starts a keeper beside its executor, and returns what it said first,
     ``listening`` or ``fatal``."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tfos.cluster.keeper"],
+        [sys.executable, "-P", "-m", "tfos.cluster.keeper"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,

@@ -302,6 +302,7 @@ def _bootstrap(
     python = plan.python or sys.executable
     tensorboard = [
         python,
+        "-P",  # The working directory is not to replace modules of Python's.
         "-m",
         "tfos.node.tensorboard",
         "--port",
@@ -316,7 +317,8 @@ def _bootstrap(
         plan.log_dir or os.getcwd(),
     ]
     native = node_id < plan.parameter_servers
-    command = (executable.path(), "parameter-server") if native else (python, "-m", "tfos.node")
+    server = (executable.path(), "parameter-server")
+    command = server if native else (python, "-P", "-m", "tfos.node")
     environment = _node_environment(plan.keep_omp_num_threads, plan.hadoop_environment)
     if result_fd is not None:
         environment[program_result.VARIABLE] = str(result_fd)

@@ -56,7 +56,7 @@ def run(
             program_result.VARIABLE: str(result.fileno()),
         }
         process = subprocess.Popen(
-            [sys.executable, "-m", "tfos.parallel", str(os.getpid())],
+            [sys.executable, "-P", "-m", "tfos.parallel", str(os.getpid())],
             stdin=subprocess.PIPE,
             env=environment,
             pass_fds=(result.fileno(), *held),

@@ -104,9 +104,10 @@ def _unpickler() -> Callable[[str, bytes], Any]:
 
 
 def python_path() -> str:
-    """PYTHONPATH for a fresh interpreter that is to find what this worker finds: entries of a
-    worker's sys.path are relative to directories of Spark's."""
-    return os.pathsep.join(dict.fromkeys(os.path.abspath(entry) for entry in sys.path if entry))
+    """PYTHONPATH for a fresh interpreter (``-P``) that is to find what this one finds, and nothing
+    else: in the working directory only where this one looks there. Entries of a worker's sys.path
+    are relative to directories of Spark's."""
+    return os.pathsep.join(dict.fromkeys(map(os.path.abspath, sys.path)))
 
 
 def _option(command_line: bytes, option: bytes) -> str | None:

@@ -307,6 +307,18 @@ def test_stages_are_saved_and_loaded_with_their_parameters(
     assert list(again.getBinaryOutputs()) == ["a"]
 
 
+def test_a_tensorflow_of_the_working_directory_is_not_taken(jvm, tmp_path):
+    package = tmp_path / "tensorflow"
+    package.mkdir()
+    for name in ("__init__.py", "libtensorflow_cc.so.2"):
+        (package / name).touch()
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\ncd {tmp_path} && exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    find = jvm.tfos.internal.inference.TensorFlowLibrary.find
+    assert find(None, str(python)) == find(None, sys.executable)
+
+
 def test_without_tensorflow_the_error_says_where_it_was_looked_for(jvm, tmp_path):
     find = jvm.tfos.internal.inference.TensorFlowLibrary.find
     assert pathlib.Path(find(None, sys.executable)).name == "tensorflow"

@@ -23,7 +23,10 @@ public final class TensorFlowLibrary {
   private static final String VARIABLE = "TFOS_TENSORFLOW";
   private static final String LIBRARY = "libtensorflow_cc.so.2";
   private static final long PYTHON_SECONDS = 60;
-  private static final String PROGRAM = "import importlib.util, os; "
+  // It looks for no package in the working directory, which may be anybody's. Python's option for
+  // that, -P, is newer than some that have a TensorFlow.
+  private static final String PROGRAM = "import sys; sys.path = [p for p in sys.path if p]; "
+      + "import importlib.util, os; "
       + "found = importlib.util.find_spec('tensorflow'); "
       + "print(os.path.dirname(found.origin) if found and found.origin else '')";
 
