@@ -99,19 +99,44 @@ def test_spark_authenticates_and_encrypts_as_docs_security_asks():
 
 
 def containers(document):
-    for value in document.values() if isinstance(document, dict) else document:
-        if isinstance(value, (dict, list)):
-            yield from containers(value)
-    if isinstance(document, dict) and "securityContext" in document:
-        yield document
+    """What starts containers, with its securityContext."""
+    spec = document.get("spec", {})
+    match document["kind"]:
+        case "Job":
+            return spec["template"]["spec"]["containers"]
+        case "SparkApplication":
+            return [spec["driver"], spec["executor"]]
+        case "SparkConnect":
+            parts = [spec["server"], spec["executor"]]
+            return [c for part in parts for c in part["template"]["spec"]["containers"]]
+    return []
 
 
-def test_no_container_asks_for_root():
-    for document in documents():
-        for container in containers(document.values[0]):
-            assert container["securityContext"]["runAsUser"] == 185
+def test_no_container_is_or_becomes_root():
+    contexts = [c["securityContext"] for d in documents() for c in containers(d.values[0])]
+    assert len(contexts) == 5
+    for context in contexts:
+        assert context["allowPrivilegeEscalation"] is False and context["runAsNonRoot"] is True
+        assert context.get("runAsUser", 185) == 185
     instructions = (IMAGE / "Dockerfile").read_text().splitlines()
     assert [line for line in instructions if line.startswith("USER")] == ["USER 185"]
+
+
+def run_instruction(word):
+    """The Dockerfile's RUN with a word in it, as one line."""
+    lines = (IMAGE / "Dockerfile").read_text().replace("\\\n", "").splitlines()
+    (command,) = [line for line in lines if line.startswith("RUN") and word in line]
+    return command.removeprefix("RUN ")
+
+
+def test_no_program_of_the_image_changes_its_user(tmp_path):
+    """Runs the Dockerfile's own command, over another folder."""
+    for name, mode in {"su": 0o4755, "chage": 0o2755, "sh": 0o755}.items():
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(mode)
+    (command,) = [c for c in run_instruction("chmod a-s").split("&&") if "chmod a-s" in c]
+    subprocess.run(command.replace("find /", f"find {tmp_path}"), shell=True, check=True)
+    assert {path.stat().st_mode & 0o7777 for path in tmp_path.iterdir()} == {0o755}
 
 
 @pytest.mark.parametrize(
@@ -125,8 +150,7 @@ def test_no_container_asks_for_root():
 )
 def test_the_image_has_a_tensorflow_that_its_processor_has(tmp_path, machine, asked, installed):
     """Runs the Dockerfile's own command, where uname, python3 and pip only say something."""
-    lines = (IMAGE / "Dockerfile").read_text().replace("\\\n", "").splitlines()
-    (command,) = [line for line in lines if line.startswith("RUN") and "TENSORFLOW" in line]
+    lines = (IMAGE / "Dockerfile").read_text().splitlines()
     defaults = [line.split()[1] for line in lines if line.startswith("ARG") and "=" in line]
     variables = {**dict(word.split("=", 1) for word in defaults), "PATH": f"{tmp_path}/bin:/bin"}
     if asked:
@@ -137,7 +161,7 @@ def test_the_image_has_a_tensorflow_that_its_processor_has(tmp_path, machine, as
         (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{body}\n")
         (tmp_path / "bin" / name).chmod(0o755)
     done = subprocess.run(
-        ["/bin/sh", "-ec", command.removeprefix("RUN ").replace("/opt/tfos", str(tmp_path))],
+        ["/bin/sh", "-ec", run_instruction("TENSORFLOW").replace("/opt/tfos", str(tmp_path))],
         env=variables,
         stdout=subprocess.PIPE,
         text=True,
