@@ -139,6 +139,7 @@ def check_spark(version_of: VersionOf, home: Path | None) -> Check:
             "not installed",
             "pip install pyspark, or set SPARK_HOME and PYTHONPATH",
         )
+    there = None
     if home is not None and home != pyspark_home():
         spec = importlib.util.find_spec("pyspark")
         has_it = bool(
@@ -151,7 +152,11 @@ def check_spark(version_of: VersionOf, home: Path | None) -> Check:
             return wrong
     if version is None:
         return Check(OK, "pyspark", f"from {home}")
-    found = f"{version} at {home}"
+    found = (
+        f"{version} at {home}"
+        if there in (None, version)
+        else f"{version}, Spark {there} at {home}"
+    )
     if _numbers(version) < _OLDEST_SPARK:
         return Check(
             WARN,
@@ -184,7 +189,8 @@ def _check_spark_home(home: Path, there: str | None, version: str | None) -> Che
         "pyspark",
         f"{version}, but SPARK_HOME={home} has Spark {there}",
         f'unset SPARK_HOME, or pip install "pyspark=={_dotted(_numbers(there))}.*": a program that '
-        "runs without spark-submit or `tfos submit` fails ('JavaPackage' object is not callable)",
+        "runs without spark-submit or `tfos submit` may fail, as with 'JavaPackage' object is not "
+        "callable",
     )
 
 

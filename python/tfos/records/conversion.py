@@ -155,7 +155,7 @@ def _open(
     exact: bool = False,
 ) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
     """Yields the schema and the batches of a Parquet, CSV or JSON file, and closes it afterwards;
-    nothing for JSON without rows, which has no columns.
+    nothing for JSON without rows and for an empty file of CSV, which have no columns.
 
     ``types`` are of columns in CSV and JSON, ``columns`` those that are wanted, None for all: later
     batches of JSON may have more of them then. ``batch_rows``: as of :func:`read`.
@@ -175,6 +175,9 @@ def _open(
         elif kind == "csv":
             from pyarrow import csv
 
+            if not file.read(1):
+                return
+            file.seek(0)
             reader = csv.open_csv(
                 file,
                 # Otherwise Arrow cuts its blocks at any line break, also within quotes.

@@ -51,19 +51,21 @@ def format_of(path: str, told: str | None, otherwise: str = "tfrecord") -> str:
 
 
 def format_of_all(paths: Sequence[str], told: str | None, option: str) -> str:
-    """The format of files of one table. A name that does not say it follows the first one's.
+    """The format of files of one table. A name that does not say it follows those that do.
 
     Raises :class:`BadInputError` where names say different ones. ``option`` tells the format.
     """
-    first = format_of(paths[0], told)
+    examples: dict[str, str] = {}
     for path in paths:
-        other = format_of(path, told, otherwise=first)
-        if other != first:
-            raise BadInputError(
-                f"by their names, {paths[0]} has {TITLES[first]} and {path} has {TITLES[other]}; "
-                f"name files of one format at a time, or give the format of all with {option}"
-            )
-    return first
+        examples.setdefault(format_of(path, told, otherwise=""), path)
+    examples.pop("", None)
+    if len(examples) > 1:
+        (one, path), (other, other_path), *_ = examples.items()
+        raise BadInputError(
+            f"by their names, {path} has {TITLES[one]} and {other_path} has {TITLES[other]}; "
+            f"name files of one format at a time, or give the format of all with {option}"
+        )
+    return next(iter(examples), "tfrecord")
 
 
 def check_suffix(target: str) -> None:

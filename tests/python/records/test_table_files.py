@@ -43,12 +43,13 @@ def test_a_file_of_json_without_rows_has_none(tmp_path):
 
 
 def test_csv_has_the_types_of_the_first_file_with_rows(tmp_path):
-    names = [str(tmp_path / f"{number}.csv") for number in range(4)]
-    for name, content in zip(names, ["a,b\n", "a\n1\n2\n", "a\n", "b\n1\n"], strict=True):
+    names = [str(tmp_path / f"{number}.csv") for number in range(5)]
+    contents = ["a,b\n", "a\n1\n2\n", "a\n", "", "b\n1\n"]
+    for name, content in zip(names, contents, strict=True):
         with open(name, "w") as file:
             file.write(content)
     target = str(tmp_path / "out.parquet")
-    assert conversion.convert(names[:3], target) == 2
+    assert conversion.convert(names[:4], target) == 2
     assert parquet.read_table(target).to_pydict() == {"a": [1, 2]}
     with pytest.raises(BadInputError, match=f"has the columns b, and {names[1]} has a too"):
         conversion.convert(names, target, overwrite=True)
@@ -161,8 +162,8 @@ def test_files_of_different_formats_are_not_one_table(capsys, tmp_path):
         "name files of one format at a time, or give the format of all with --from\n"
     )
     # One whose name says nothing is as the others.
-    assert records_command.main([*words, str(tmp_path / "a.csv"), str(tmp_path / "b")]) == 0
-    assert (tmp_path / "o.jsonl").read_text() == '{"n": 1}\n{"n": 2}\n'
+    assert records_command.main([*words, str(tmp_path / "b"), str(tmp_path / "a.csv")]) == 0
+    assert (tmp_path / "o.jsonl").read_text() == '{"n": 2}\n{"n": 1}\n'
     (tmp_path / "c.json").write_text("n\n3\n")
     words += [str(tmp_path / "[a-c]*"), "--from", "csv", "--overwrite"]
     assert records_command.main(words) == 0

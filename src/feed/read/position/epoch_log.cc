@@ -25,8 +25,9 @@ void EpochLog::OnBatch(std::uint32_t epoch, std::vector<Part> parts) {
   const MutexLock lock(mutex_);
   if (!keeps_) return;
   Enter(epoch);
+  // First: what throws must leave the batch out, as its rows stay then.
+  if (batches_.size() >= kMostAhead) AddUp();
   batches_.push_back(std::move(parts));
-  if (batches_.size() > kMostAhead) AddUp();
 }
 
 void EpochLog::OnOtherPass() {
@@ -56,8 +57,11 @@ void EpochLog::AddUp() {
       is_known_ = false;
       continue;
     }
-    const auto [place, is_new] = places_.try_emplace(part.origin.get(), chunks_.size());
-    if (is_new) chunks_.push_back({.origin = std::move(part.origin), .rows = {}});
+    auto place = places_.find(part.origin.get());
+    if (place == places_.end()) {
+      chunks_.push_back({.origin = part.origin, .rows = {}});
+      place = places_.emplace(part.origin.get(), chunks_.size() - 1).first;
+    }
     chunks_[place->second].rows.Add(part.rows);
   }
   batches_.pop_front();
