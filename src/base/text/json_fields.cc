@@ -120,9 +120,14 @@ std::string JsonValue<double>::Read(const Json& json, double& value, JsonRange) 
   return {};
 }
 
-std::string JsonValue<std::string>::Read(const Json& json, std::string& value, JsonRange) {
+std::string JsonValue<std::string>::Read(const Json& json, std::string& value, JsonRange range) {
   if (!json.is_string()) return "must be a string";
-  value = json.get_ref<const std::string&>();
+  const auto& text = json.get_ref<const std::string&>();
+  const auto bytes = static_cast<std::int64_t>(text.size());
+  if (bytes < range.min || bytes > range.max) {
+    return fmt::format("must have {} to {} bytes", range.min, range.max);
+  }
+  value = text;
   return {};
 }
 

@@ -34,10 +34,12 @@ namespace tfos {
 
 using Json = nlohmann::json;
 
-/// What a whole number may be.
+/// What a whole number may be; of a text, how many bytes it may have.
 struct JsonRange {
   std::int64_t min = 0;
   std::int64_t max = std::numeric_limits<int>::max();
+  /// Of a list, each of whose elements is in the range.
+  std::size_t most_elements = std::numeric_limits<std::size_t>::max();
 };
 inline constexpr JsonRange kAnyInteger = {std::numeric_limits<std::int64_t>::min(),
                                           std::numeric_limits<std::int64_t>::max()};
@@ -171,7 +173,7 @@ struct JsonValue<double> {
 
 template <>
 struct JsonValue<std::string> {
-  static std::string Read(const Json& json, std::string& value, JsonRange);
+  static std::string Read(const Json& json, std::string& value, JsonRange range);
   static Json Write(const std::string& value) { return value; }
 };
 
@@ -190,6 +192,10 @@ template <typename T>
 struct JsonValue<std::vector<T>> {
   static std::string Read(const Json& json, std::vector<T>& value, JsonRange range) {
     if (!json.is_array()) return "must be a list";
+    if (json.size() > range.most_elements) {
+      return "has too many elements: at most " + std::to_string(range.most_elements) +
+             " may be there";
+    }
     for (const Json& element : json) {
       std::string problem = JsonValue<T>::Read(element, value.emplace_back(), range);
       if (!problem.empty()) return "has an element that " + problem;

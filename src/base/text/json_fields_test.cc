@@ -34,11 +34,11 @@ void Describe(Fields& fields, M& point) {
 
 template <typename Fields, DescribedAs<Shape> M>
 void Describe(Fields& fields, M& shape) {
-  fields.Required("name", shape.name);
+  fields.Required("name", shape.name, JsonRange{0, 10});
   fields.RequiredBytes("path", shape.path);
   fields.Optional("closed", shape.closed);
   fields.Required("age_ms", shape.age);
-  fields.Required("points", shape.points);
+  fields.Required("points", shape.points, JsonRange{.most_elements = 2});
   fields.Required("sizes", shape.sizes, kAnyInteger);
 }
 
@@ -83,6 +83,16 @@ TEST(JsonFieldsTest, NamesTheFirstFieldThatIsWrong) {
   EXPECT_EQ(ErrorOf(Filled("1", "18446744073709551615")),
             "is wrong: field 'sizes' has an element that must be a whole number from "
             "-9223372036854775808 to 9223372036854775807");
+}
+
+TEST(JsonFieldsTest, TextsAndListsAreBounded) {
+  EXPECT_EQ(ErrorOf(R"({"name":"0123456789x"})"), "is wrong: field 'name' must have 0 to 10 bytes");
+  const auto with_points = [](const std::string& points) {
+    return R"({"name":"0123456789","path":"p","age_ms":1,"points":[)" + points + R"(],"sizes":{}})";
+  };
+  EXPECT_EQ(ErrorOf(with_points(R"({"x":1},{"x":2})")), "");
+  EXPECT_EQ(ErrorOf(with_points(R"({"x":1},{"x":2},{"x":3})")),
+            "is wrong: field 'points' has too many elements: at most 2 may be there");
 }
 
 TEST(JsonFieldsTest, RefusesTextsThatAreNoObjectOrHaveNoBound) {

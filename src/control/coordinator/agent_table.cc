@@ -1,5 +1,6 @@
 #include "control/coordinator/agent_table.h"
 
+#include <algorithm>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -18,12 +19,18 @@ void AgentTable::Take(AgentConnection& connection, int node_id) {
 
 void AgentTable::LetStandBy(AgentConnection& connection, int node_id, const std::string& reason) {
   connection.MarkIdentified();
-  standing_by_[&connection] = node_id;
+  const auto for_node = [node_id](const auto& copy) { return copy.second == node_id; };
+  if (std::ranges::count_if(standing_by_, for_node) >= kMostStandingBy) {
+    const auto oldest = std::ranges::find_if(standing_by_, for_node);
+    oldest->first->Abort();
+    standing_by_.erase(oldest);
+  }
+  standing_by_.emplace_back(&connection, node_id);
   connection.Send({SerializeMessage(StandBy{reason})});
 }
 
 std::optional<int> AgentTable::Remove(AgentConnection& connection) {
-  standing_by_.erase(&connection);
+  std::erase_if(standing_by_, [&](const auto& copy) { return copy.first == &connection; });
   const std::optional<int> node_id = NodeItSpeaksFor(connection);
   node_of_.erase(&connection);
   if (node_id.has_value()) connection_of_.erase(*node_id);
@@ -31,7 +38,8 @@ std::optional<int> AgentTable::Remove(AgentConnection& connection) {
 }
 
 bool AgentTable::StandsBy(AgentConnection& connection) const {
-  return standing_by_.contains(&connection);
+  return std::ranges::any_of(standing_by_,
+                             [&](const auto& copy) { return copy.first == &connection; });
 }
 
 bool AgentTable::HasRegistered(AgentConnection& connection) const {

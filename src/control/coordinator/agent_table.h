@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "control/link/server/control_server.h"
 #include "control/messages/agent_messages.h"
@@ -19,11 +21,16 @@ namespace tfos::control {
 /// one at a time. Errors: none; a message to an agent that isn't there is dropped.
 class AgentTable {
  public:
+  /// For one node. Spark has one copy of a task at a time, but the end of one whose host is gone
+  /// may never be heard of.
+  static constexpr int kMostStandingBy = 4;
+
   /// It has registered, and speaks for the node from now on. One that did so before has no more to
   /// say.
   void Take(AgentConnection& connection, int node_id);
   /// It is a copy's, of the launch task of a node that has an agent. Tells it to wait for Spark to
-  /// end it. Refused, the copy would fail, and Spark would count that and start the next one.
+  /// end it. Refused, the copy would fail, and Spark would count that and start the next one. Of
+  /// kMostStandingBy others of the node, the oldest loses its connection.
   void LetStandBy(AgentConnection& connection, int node_id, const std::string& reason);
   /// Its connection is gone. The node that it spoke for; nullopt if it spoke for none.
   std::optional<int> Remove(AgentConnection& connection);
@@ -49,7 +56,8 @@ class AgentTable {
 
   std::unordered_map<AgentConnection*, int> node_of_;
   std::unordered_map<int, AgentConnection*> connection_of_;  // the one that speaks
-  std::unordered_map<AgentConnection*, int> standing_by_;    // for the node of this number
+  /// For the node of this number, in the order in which they came.
+  std::vector<std::pair<AgentConnection*, int>> standing_by_;
 };
 
 }  // namespace tfos::control

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -118,6 +119,28 @@ TEST(AgentTable, ThoseThatStandByAreSentAwayWhenTheirNodeIsLost) {
 
   EXPECT_EQ(agents.Remove(copy), std::nullopt);
   EXPECT_FALSE(agents.StandsBy(copy));
+}
+
+TEST(AgentTable, FewStandByForOneNode) {
+  AgentTable agents;
+  Connection of_another;
+  agents.LetStandBy(of_another, 1, "there is one");
+  std::array<Connection, AgentTable::kMostStandingBy + 2> copies;
+  for (Connection& copy : copies) agents.LetStandBy(copy, 0, "there is one");
+  EXPECT_TRUE(copies[0].aborted);
+  EXPECT_TRUE(copies[1].aborted);
+  EXPECT_FALSE(agents.StandsBy(copies[1]));
+  for (std::size_t i = 2; i < copies.size(); ++i) {
+    EXPECT_FALSE(copies[i].aborted) << i;
+    EXPECT_TRUE(agents.StandsBy(copies[i])) << i;
+  }
+  EXPECT_FALSE(of_another.aborted);
+
+  // One that has gone leaves its place.
+  agents.Remove(copies[3]);
+  Connection next;
+  agents.LetStandBy(next, 0, "there is one");
+  EXPECT_FALSE(copies[2].aborted);
 }
 
 TEST(AgentTable, OnlyTheOneThatSpeaksIsDisconnected) {

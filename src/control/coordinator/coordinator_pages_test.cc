@@ -117,7 +117,7 @@ TEST_F(CoordinatorPagesTest, WhatALostNodeHasCountedStaysUntilTheDriverHearsOfAn
   worker_.emplace(Agent(1));
   ASSERT_FALSE(WaitFor("formed").is_null());
   ASSERT_NO_FATAL_FAILURE(ReportLoss(0.25));
-  const std::string more_than_a_pipe_takes(1 << 20, 'x');
+  const std::string more_than_a_pipe_takes(100'000, 'x');
   other.SendText(
       json{{"type", "state"}, {"state", "running"}, {"detail", more_than_a_pipe_takes}}.dump());
   const auto tell = [](const char* what) {

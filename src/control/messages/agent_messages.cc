@@ -13,13 +13,13 @@ template <typename F, DescribedAs<Register> M>
 void Describe(F& f, M& m) {
   f.Required("protocol", m.protocol);
   f.Required("node_id", m.node_id, kNodeId);
-  f.Required("host", m.host);
-  f.Required("address", m.address);
+  f.Required("host", m.host, kName);
+  f.Required("address", m.address, kName);
   f.Required("port", m.port, kPort);
   f.Required("tensor_port", m.tensor_port, kPort);
   f.Required("agent_pid", m.agent_pid);
-  f.Required("executor_id", m.executor_id);
-  f.Required("gpus", m.gpus);
+  f.Required("executor_id", m.executor_id, kName);
+  f.Required("gpus", m.gpus, kNames);
 }
 
 template <typename F, DescribedAs<Heartbeat> M>

@@ -96,6 +96,55 @@ TEST(AgentMessagesTest, MetricsAreBounded) {
   EXPECT_FALSE(ParseMessage<AgentMessage>(message.dump()).ok());
 }
 
+// The coordinator keeps these texts, and tells them to others.
+TEST(AgentMessagesTest, TextsAreBounded) {
+  const auto parse = [](json message, const std::string& pointer, const json& value) {
+    message[json::json_pointer(pointer)] = value;
+    return ParseMessage<AgentMessage>(message.dump()).status();
+  };
+  struct Field {
+    const char* pointer;
+    std::size_t most;
+  };
+  const std::vector<std::pair<const char*, std::vector<Field>>> fields = {
+      {"register", {{"/host", 256}, {"/address", 256}, {"/executor_id", 256}, {"/gpus/0", 256}}},
+      {"state", {{"/detail", 128 << 10}, {"/feed/socket", 256}}},
+      {"step_report", {{"/queue", 256}}},
+      {"ready", {{"/reason", 128 << 10}}},
+      {"failed",
+       {{"/failure/step", 256},
+        {"/failure/message", 128 << 10},
+        {"/failure/traceback", 2 << 20},
+        {"/failure/log_tail/0", 8 << 10}}}};
+  for (const std::string& example : Examples<AgentMessage>()) {
+    const json message = json::parse(Fill(example));
+    for (const auto& [type, of_type] : fields) {
+      if (message["type"] != type) continue;
+      for (const auto& [pointer, most] : of_type) {
+        EXPECT_TRUE(parse(message, pointer, std::string(most, 'x')).ok()) << pointer;
+        EXPECT_THAT(parse(message, pointer, std::string(most + 1, 'x')).ToString(),
+                    HasSubstr("must have 0 to " + std::to_string(most) + " bytes"))
+            << pointer;
+      }
+    }
+    if (message["type"] == "register") {
+      EXPECT_TRUE(parse(message, "/gpus", std::vector<std::string>(256)).ok());
+      EXPECT_FALSE(parse(message, "/gpus", std::vector<std::string>(257)).ok());
+    }
+    if (message["type"] == "failed") {
+      EXPECT_TRUE(parse(message, "/failure/log_tail", std::vector<std::string>(50)).ok());
+      EXPECT_FALSE(parse(message, "/failure/log_tail", std::vector<std::string>(51)).ok());
+    }
+  }
+}
+
+TEST(AgentMessagesTest, OfAnUnknownTypeTheBeginningIsTold) {
+  const json message = {{"type", std::string(300, 'x')}};
+  const auto unknown = ParseMessage<AgentMessage>(message.dump());
+  ASSERT_TRUE(unknown.ok());
+  EXPECT_EQ(std::get<UnknownMessage>(*unknown).type, std::string(256, 'x'));
+}
+
 TEST(AgentMessagesTest, StartInTwoPiecesIsTheWholeMessage) {
   StartNode message;
   message.job_name = "worker";

@@ -39,7 +39,7 @@ void Describe(F& f, M& m) {
   f.Required("generation", m.generation, kGeneration);
   f.Required("committed", m.committed, kSize);
   f.Required("leaves", m.leaves);
-  f.Required("reason", m.reason);
+  f.Required("reason", m.reason, kText);
   f.Optional("admits", m.admits);
   f.Optional("lacks", m.lacks, JsonRange{0, 2});
 }

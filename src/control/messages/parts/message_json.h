@@ -2,6 +2,7 @@
 #define TFOS_CONTROL_MESSAGES_PARTS_MESSAGE_JSON_H_
 
 #include <concepts>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -16,6 +17,8 @@
 namespace tfos::control {
 
 inline constexpr std::string_view kTheMessage = "the message";
+/// Of the type of an unknown message, which is kept.
+inline constexpr std::size_t kMostTypeBytes = 256;
 
 // Messages that are only their type.
 template <typename M>
@@ -51,7 +54,7 @@ template <typename... Alternatives>
 Result<std::variant<Alternatives...>> ReadAny(std::string_view type, const Json& json,
                                               std::type_identity<std::variant<Alternatives...>>) {
   using Message = std::variant<Alternatives...>;
-  Result<Message> result = Message(UnknownMessage{std::string(type)});
+  Result<Message> result = Message(UnknownMessage{std::string(type.substr(0, kMostTypeBytes))});
   (ReadAs<Alternatives>(type, json, result) || ...);
   return result;
 }

@@ -34,9 +34,17 @@ inline constexpr JsonRange kNodeId = {0, 999'999};
 inline constexpr JsonRange kNodeIdOrNone = {-1, 999'999};
 inline constexpr JsonRange kSize = {0, std::numeric_limits<std::int64_t>::max()};
 
+// The most bytes of what an agent says of its node: the coordinator keeps it, and tells others.
+// Python has cut texts before, to half as much (docs/formats/control-protocol.md).
+inline constexpr JsonRange kName = {0, 256};
+inline constexpr JsonRange kNames = {0, 256, 256};
+inline constexpr JsonRange kText = {0, 128 << 10};
+inline constexpr JsonRange kTraceback = {0, 2 << 20};
+inline constexpr JsonRange kLogTail = {0, 8 << 10, 50};
+
 template <typename F, DescribedAs<FeedEndpoint> M>
 void Describe(F& f, M& m) {
-  f.Required("socket", m.socket);
+  f.Required("socket", m.socket, kName);
   f.Required("port", m.port, kPort);
 }
 
@@ -71,10 +79,10 @@ void Describe(F& f, M& m) {
 
 template <typename F, DescribedAs<FailureReport> M>
 void Describe(F& f, M& m) {
-  f.Required("step", m.step);
-  f.Required("message", m.message);
-  f.Optional("traceback", m.traceback);
-  f.Optional("log_tail", m.log_tail);
+  f.Required("step", m.step, kName);
+  f.Required("message", m.message, kText);
+  f.Optional("traceback", m.traceback, kTraceback);
+  f.Optional("log_tail", m.log_tail, kLogTail);
   f.Optional("lost", m.lost);
 }
 

@@ -37,7 +37,7 @@ void Describe(F& f, M& m) {
 
 template <typename F, DescribedAs<StepReport> M>
 void Describe(F& f, M& m) {
-  f.Required("queue", m.queue);
+  f.Required("queue", m.queue, kName);
   f.Required("epoch", m.epoch, kEpoch);
   f.Required("full_batches", m.full_batches, kSize);
   f.Required("ended", m.ended);
@@ -100,7 +100,7 @@ void Describe(F& f, M& m) {
 template <typename F, DescribedAs<StateReport> M>
 void Describe(F& f, M& m) {
   f.Required("state", m.state);
-  f.Optional("detail", m.detail);
+  f.Optional("detail", m.detail, kText);
   f.Optional("pid", m.pid);
   f.Optional("feed", m.feed);
   f.Optional("tensorboard", m.tensorboard);
