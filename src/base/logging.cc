@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/text/printable.h"
+
 // As Spark writes them.
 #define SPDLOG_LEVEL_NAMES \
   { "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF" }
@@ -85,6 +87,15 @@ void SetUpLogging(std::string_view who, std::string_view level) {
 
 bool IsLogged(LogLevel level) { return Current().should_log(Spdlogs(level)); }
 
-void WriteLog(LogLevel level, std::string_view message) { Current().log(Spdlogs(level), message); }
+void WriteLog(LogLevel level, std::string_view message) {
+  // Most messages need no memory here: some tell that there is none.
+  const bool is_plain = std::ranges::none_of(
+      message, [](unsigned char c) { return c < ' ' || c == 127 || c == 0xc2; });
+  if (is_plain) {
+    Current().log(Spdlogs(level), message);
+  } else {
+    Current().log(Spdlogs(level), PrintableLines(message, "    "));
+  }
+}
 
 }  // namespace tfos

@@ -21,7 +21,8 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 /// Whether lines of `level` are written. Threads: any.
 bool IsLogged(LogLevel level);
 
-/// Writes one line as it is. Threads: any.
+/// Writes one message, without its control characters. Its lines after the first are indented, so
+/// that none of another's text looks like one of the log. Threads: any.
 void WriteLog(LogLevel level, std::string_view message);
 
 template <typename... T>

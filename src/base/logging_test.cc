@@ -18,6 +18,17 @@ TEST(LoggingTest, WritesOneLineWithLevelAndName) {
       "T[0-9:]{8}[.][0-9]{6}[+-][0-9]{2}:[0-9]{2} WARN tfos node 3 at 100%: 7 rows\n");
 }
 
+// What others say may be in it.
+TEST(LoggingTest, NoLineOfATextLooksLikeOneOfTheLog) {
+  EXPECT_EXIT(
+      {
+        SetUpLogging("node 3", "INFO");
+        LogInfo("it says: {}", "\x1b[2Ja\n2026-11-21T10:00:00.123456+01:00 INFO tfos node 4: b");
+        std::exit(0);
+      },
+      testing::ExitedWithCode(0), "it says:  \\[2Ja\n    2026-11-21T10:00:00");
+}
+
 TEST(LoggingTest, LeavesOutWhatIsBelowItsLevel) {
   SetUpLogging("test", "warn");
   EXPECT_FALSE(IsLogged(LogLevel::kInfo));

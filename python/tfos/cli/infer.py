@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from tfos.cli.arguments import Parser, at_least
+from tfos.cli.arguments import Parser, at_least, complain
 from tfos.errors import BadInputError, TfosError
 
 try:
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _describe(parsed) if parsed.input is None else _infer(parsed)
     except (TfosError, OSError) as error:
-        print(f"tfos infer: {error}", file=sys.stderr)
+        complain("infer", error)
         return 2 if isinstance(error, _UsageError) else 1
 
 

@@ -13,11 +13,12 @@ import itertools
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
-from tfos.cli.arguments import Parser, at_least
+from tfos.cli.arguments import Parser, at_least, complain
 from tfos.errors import BadInputError, TfosError
 from tfos.files.access import access_for
 
@@ -46,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     except (TfosError, OSError) as error:
         sys.stdout.flush()
-        print(f"tfos records: {error}", file=sys.stderr)
+        complain("records", error)
         return 1
 
 
@@ -156,7 +157,9 @@ def _opened(parsed: Any) -> Iterator[tuple[str, str]]:
 def _print(value: Any) -> None:
     # Where the terminal does not take all characters, JSON has another way to write them.
     takes_all = (sys.stdout.encoding or "").lower().startswith("utf")
-    print(json.dumps(value, ensure_ascii=not takes_all))
+    text = json.dumps(value, ensure_ascii=not takes_all)
+    # Only in strings: json.dumps leaves control characters above 31 as they are.
+    print(re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def _cat(parsed: Any) -> int:
@@ -193,7 +196,7 @@ def _cat(parsed: Any) -> int:
         for row in itertools.islice(found, parsed.rows):
             _print({name: _plain(value) for name, value in row.items()})
     for problem in problems:
-        print(f"tfos records: {problem}", file=sys.stderr)
+        complain("records", problem)
     return 1 if problems else 0
 
 
@@ -226,7 +229,7 @@ def _survey(parsed: Any, validation: str, shown: tuple[str, ...]) -> int:
         if survey["first_problem"]:
             failed = True
             sys.stdout.flush()
-            print(f"tfos records: {survey['first_problem']}", file=sys.stderr)
+            complain("records", survey["first_problem"])
     return 1 if failed else 0
 
 

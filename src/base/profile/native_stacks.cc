@@ -28,7 +28,7 @@ std::string NameOf(pid_t pid, pid_t thread) {
   std::string name;
   std::ifstream file(fmt::format("/proc/{}/task/{}/comm", pid, thread));
   std::getline(file, name);
-  return Printable(std::move(name));
+  return Printable(name);
 }
 
 std::vector<pid_t> ThreadsOf(pid_t pid) {

@@ -17,6 +17,7 @@
 
 #include "base/format.h"
 #include "base/text/endpoint.h"
+#include "base/text/printable.h"
 #include "base/time/deadline.h"
 
 namespace tfos::cli {
@@ -179,7 +180,7 @@ int ExitCodeOf(const Status& status) {
 }
 
 int Complain(std::string_view command, const Status& status) {
-  std::cerr << fmt::format("tfos {}: {}\n", command, status.ToString());
+  std::cerr << fmt::format("tfos {}: {}\n", command, PrintableLines(status.ToString()));
   return ExitCodeOf(status);
 }
 

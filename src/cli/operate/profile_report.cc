@@ -158,7 +158,7 @@ class Table {
     if (of_ == Of::kOneThread) seconds = std::min(seconds, seconds_);
     rows_ += fmt::format("  {:>6.1f} %", 100 * seconds / seconds_);
     if (steps_ > 0) rows_ += fmt::format("  {:>9.1f} ms a step", 1000 * seconds / steps_);
-    rows_ += fmt::format("  {}\n", Printable(std::string(what)));
+    rows_ += fmt::format("  {}\n", Printable(what));
   }
   /// Empty without rows.
   std::string Text() const { return rows_.empty() ? "" : fmt::format("\n{}:\n{}", title_, rows_); }

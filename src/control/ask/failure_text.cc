@@ -8,6 +8,7 @@
 
 #include "base/format.h"
 #include "base/text/json_fields.h"
+#include "base/text/printable.h"
 
 namespace tfos::control {
 namespace {
@@ -112,7 +113,7 @@ Result<std::string> FailureText(std::string_view failure) {
   if (!lines.empty()) text += "\nIts last lines:";
   for (const std::string& line : lines) text += "\n  " + line;
   if (!all.empty()) text += WhereAllIs(object);
-  return text;
+  return PrintableLines(text);
 }
 
 }  // namespace tfos::control

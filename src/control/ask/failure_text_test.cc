@@ -73,6 +73,17 @@ TEST(FailureTextTest, BelowATracebackAreAFewLines) {
   EXPECT_THAT(TextOf(failure), testing::HasSubstr("Its last lines:\n  30\n  31\n"));
 }
 
+// A node may say anything, and a terminal obeys.
+TEST(FailureTextTest, ItsTextsArePrintable) {
+  json failure = NodeFailure();
+  failure["message"] = "\x1b]0;title\x07no\nmore";
+  failure["traceback"] = "Traceback:\n\tline\u009b2J";
+  failure["log_tail"] = {"10 %\r20 %"};
+  EXPECT_THAT(TextOf(failure),
+              testing::HasSubstr(":  ]0;title no\nmore\nRemote traceback:\n"
+                                 "Traceback:\n line 2J\nIts last lines:\n  10 % 20 %\n"));
+}
+
 TEST(FailureTextTest, AnythingElseIsRefused) {
   EXPECT_EQ(FailureText("[]").status().kind(), ErrorKind::kBadInput);
   EXPECT_EQ(FailureText("{").status().kind(), ErrorKind::kBadInput);
