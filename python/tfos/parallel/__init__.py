@@ -200,7 +200,7 @@ def _remote_traceback(error: Exception) -> str:
     text = str(error)
     before, mark, rest = text.partition(failures.MARK)
     if not mark:
-        return text
+        return str(failures.explained(error))
     where = before.rstrip().rpartition("instance ")[2]
     return f"instance {where}\n{rest.partition(failures.MARK)[0].strip()}"
 
