@@ -26,14 +26,13 @@ import sys
 import threading
 import time
 import traceback
-from collections import Counter, deque
+from collections import Counter
 from typing import Any
 
 from tfos import _native
 from tfos.base import child, keys, quantities
 from tfos.base.environment import without_spark_secrets
 from tfos.base.network import both_families, network_and_host
-from tfos.cluster.coordinator import node_name
 from tfos.cluster.coordinator_process import CoordinatorProcess
 from tfos.errors import TfosError
 from tfos.spark import executor
@@ -43,10 +42,9 @@ PATH = "/v1/driver"
 FIRST_CALL_SECONDS = 60.0
 #: The most bytes of a request.
 _MOST_BYTES = 8 << 20
-#: Of events that the client has not taken: as the coordinator keeps for its driver.
-_MOST_EVENT_BYTES = 64 << 20
-#: Of the events in one answer, unless it is a longer one alone.
-_MOST_ANSWER_BYTES = 4 << 20
+#: Characters of events that wait for the client. Beyond that no more are read, so that an answer
+#: goes through Spark's server.
+_MOST_WAITING = 4 << 20
 #: Of a stranger's request, before it has shown the key: as the coordinator takes.
 _MOST_HEAD_BYTES = 8 << 10
 #: One that comes more costs another its place.
@@ -95,13 +93,13 @@ class Keeper:
         self._place = f"executor {self._executor_id} on {socket.gethostname()}"
         self._executor = os.pidfd_open(bootstrap["watch_pid"])
         self._changed = threading.Condition()
-        self._events: deque[bytes] = deque()
+        self._events: list[str] = []
         self._first = 0  # number of the first of them
-        self._bytes = 0  # of all of them
-        self._handed = 0  # number of the next that was in no answer yet
+        self._size = 0  # of all of them, in characters
         self._urgent = 0  # so many events, up to the last that must not wait
         self._taking = threading.Lock()
         self._taken = 0  # number of the next message of the client
+        self._ends = False  # all its events are read, however many wait
         self._end: str | None = None
         self._end_was_told = threading.Event()
         self._heard = time.monotonic() + FIRST_CALL_SECONDS
@@ -156,6 +154,9 @@ class Keeper:
             failure = {"type": "fail", "node": -1, "step": "coordinate the cluster"}
             self._coordinator.send(json.dumps({**failure, "message": reason, "traceback": ""}))
             self._coordinator.end_input()
+            with self._changed:
+                self._ends = True
+                self._changed.notify_all()
             with contextlib.suppress(BrokenPipeError):  # The executor that reads this may be gone.
                 print(f"tfos: the cluster ends: {reason}", file=sys.stderr, flush=True)
         grace = self._start.get("stop_grace_ms", 0) / 1000
@@ -176,23 +177,18 @@ class Keeper:
             return {}
         wait = min(request["wait_ms"] / 1000, _LONGEST_WAIT_SECONDS)
         with self._changed:
-            while self._events and self._first < after:
-                self._bytes -= len(self._events.popleft())
-                self._first += 1
+            taken = self._events[: max(0, after - self._first)]
+            del self._events[: len(taken)]
+            self._first = max(self._first, after)
+            self._size -= sum(map(len, taken))
+            self._changed.notify_all()
             self._changed.wait_for(lambda: self._urgent > after or self._end is not None, wait)
             self._heard = time.monotonic()
-            return self._next_events()
-
-    def _next_events(self) -> dict[str, Any]:
-        sizes = itertools.accumulate(map(len, self._events))
-        count = sum(size <= _MOST_ANSWER_BYTES for size in sizes)
-        events = list(itertools.islice(self._events, max(1, count)))
-        self._handed = self._first + len(events)
-        return {
-            "events": [event.decode() for event in events],
-            "next": self._handed,
-            "end": self._end if len(events) == len(self._events) else None,
-        }
+            return {
+                "events": list(self._events),
+                "next": self._first + len(self._events),
+                "end": self._end,
+            }
 
     def _take(self, lines: list[str], first: int) -> None:
         """Hands messages on, of which each is taken once: a client that did not get the answer
@@ -213,7 +209,8 @@ class Keeper:
         :meth:`watch` hear of it: nothing else tells them that no event comes any more."""
         end = "the keeper failed to read the coordinator's events"
         try:
-            end = self._take_events()
+            self._take_events()
+            end = self._coordinator.how_it_ended()
         except Exception as error:
             traceback.print_exc()  # into the executor's log
             end = f"{end}: {type(error).__name__}: {error}"
@@ -223,45 +220,17 @@ class Keeper:
                 self._changed.notify_all()
             os.write(self._wake, b"\n")
 
-    def _take_events(self) -> str:
-        """Returns how the coordinator has ended."""
+    def _take_events(self) -> None:
         for line in self._coordinator.lines():
-            self.keep(line)
-            if self._bytes > _MOST_EVENT_BYTES:
-                self._coordinator.kill()
-                return self._why_too_many()
-        return self._coordinator.how_it_ended()
-
-    def keep(self, line: bytes) -> None:
-        """Keeps an event until the client has taken it."""
-        event = json.loads(line)
-        with self._changed:
-            end = self._first + len(self._events)
-            if event["type"] != "metrics":
-                self._urgent = end + 1
-                self._changed.notify_all()
-            elif max(self._handed, self._urgent) < end:  # The last one has metrics, too.
-                before = self._events.pop()
-                self._bytes -= len(before)
-                nodes = json.loads(before)["nodes"] + event["nodes"]
-                event["nodes"] = list({node["node_id"]: node for node in nodes}.values())
-                line = json.dumps(event).encode()
-            self._events.append(line)
-            self._bytes += len(line)
-
-    def _why_too_many(self) -> str:
-        with self._changed:
-            kept = list(self._events)
-        sizes: Counter[str] = Counter()
-        for line in kept:
-            if node := json.loads(line).get("node"):
-                sizes[node_name(node)] += len(line)
-        most = f", most of them about {max(sizes, key=sizes.__getitem__)}" if sizes else ""
-        return (
-            f"was killed by its keeper: {_MOST_EVENT_BYTES >> 20} MiB of its messages had not "
-            f"reached the program that started the cluster{most}. Either that program was cut off "
-            "for long, or nodes send too many"
-        )
+            with self._changed:
+                # The coordinator bounds what it can't hand over, and has better ways than to keep
+                # all: of metrics it keeps the latest.
+                self._changed.wait_for(lambda: self._size < _MOST_WAITING or self._ends)
+                self._events.append(line.decode())
+                self._size += len(self._events[-1])
+                if json.loads(line)["type"] != "metrics":
+                    self._urgent = self._first + len(self._events)
+                    self._changed.notify_all()
 
 
 @dataclasses.dataclass

@@ -302,7 +302,7 @@ def _bootstrap(
     python = plan.python or sys.executable
     tensorboard = [
         python,
-        "-P",  # The working directory is not to replace modules of Python's.
+        "-P",  # In the working directory only where this process looks, as PYTHONPATH says.
         "-m",
         "tfos.node.tensorboard",
         "--port",

@@ -15,7 +15,6 @@ from typing import Any
 
 import cloudpickle
 
-from tfos import _native
 from tfos._version import __version__
 
 
@@ -36,6 +35,9 @@ def executor_id() -> str:
 def executor_pid() -> int:
     """The executor's JVM above this task's Python worker, on this host; its parent where there is
     none."""
+    # Here, as `tfos doctor` must also run where the extension does not load.
+    from tfos import _native
+
     parent = os.getppid()
     return _native.find_executor_jvm(parent) or parent
 

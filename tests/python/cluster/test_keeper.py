@@ -58,8 +58,7 @@ def start(
     ports="0",
     connection_seconds=keeper._CONNECTION_SECONDS,
     end_seconds=keeper._END_SECONDS,
-    most_event_bytes=keeper._MOST_EVENT_BYTES,
-    most_answer_bytes=keeper._MOST_ANSWER_BYTES,
+    most_waiting=keeper._MOST_WAITING,
     **cluster,
 ):
     """A keeper beside a process: what it says first. cluster: what differs from START."""
@@ -67,8 +66,7 @@ def start(
         "from tfos.cluster import keeper\n"
         f"keeper._CONNECTION_SECONDS = {connection_seconds}\n"
         f"keeper._END_SECONDS = {end_seconds}\n"
-        f"keeper._MOST_EVENT_BYTES = {most_event_bytes}\n"
-        f"keeper._MOST_ANSWER_BYTES = {most_answer_bytes}\n"
+        f"keeper._MOST_WAITING = {most_waiting}\n"
         "keeper.main()"
     )
     bootstrap = {"start": START | cluster, "lease": lease, "ports": ports, "watch_pid": watched}
@@ -159,56 +157,15 @@ def test_events_are_kept_until_they_were_taken(listening):
     assert failed[0]["failure"]["message"] == "on purpose" and later["end"] is None
 
 
-def test_an_answer_has_no_more_events_than_fit(executor, leftovers):
-    said = start(300, executor.pid, roles=TWO_NODES, most_answer_bytes=1)
-    os.kill(said["pid"], signal.SIGKILL)
+def test_a_keeper_reads_no_more_events_than_its_client_takes(executor, leftovers):
+    said = start(300, executor.pid, roles=TWO_NODES, most_waiting=1)
     first = _ask(said, after=0)
-    assert len(first["events"]) == 1 and first["next"] == 1 and first["end"] is None
-    events, end = _events_and_end(said)
-    assert [event["node"]["node_id"] for event in events] == [0, 1], "the end comes with the last"
-    assert end.startswith("was killed by SIGKILL"), end
-
-
-def test_more_events_than_the_keeper_keeps_end_the_cluster(executor, leftovers):
-    said = start(300, executor.pid, roles=TWO_NODES, most_event_bytes=4 << 10)
-    leaving = {"type": "leaving", "node_id": 1, "reason": "a notice" * 512}
-    assert _ask(said, json.dumps(leaving)) == {}
-    wait_for(lambda: not os.path.exists(f"/proc/{said['pid']}"), "the end of the coordinator")
-    _, end = _events_and_end(said)
-    assert (
-        "had not reached the program that started the cluster, most of them about worker:1" in end
-    )
-
-
-def test_metrics_that_wait_are_merged(leftovers):
-    """They tell what is new, so none may be left out. Those that an answer had stay as they are."""
-    bootstrap = {"start": START, "ports": "0", "lease": 1, "executor": "process 7"}
-    kept = keeper.Keeper({**bootstrap, "watch_pid": os.getpid()})
-    asked = {"lines": [], "after": 0, "wait_ms": 0}
-
-    def tell(*steps):
-        nodes = [{"node_id": node, "metrics": {"step": step}} for node, step in steps]
-        kept.keep(json.dumps({"type": "metrics", "nodes": nodes, "progress": steps}).encode())
-
-    try:
-        tell((0, 1), (1, 1))
-        tell((1, 2))
-        first = kept.answer(asked)
-        tell((0, 3))
-        kept.keep(b'{"type":"finished"}')
-        tell((1, 4))
-        events = [json.loads(event) for event in kept.answer(asked)["events"]]
-    finally:
-        kept._coordinator.kill()
-        kept._coordinator.await_end(BOUND_SECONDS)
-        kept._coordinator.close()
-    steps = [
-        {node["node_id"]: node["metrics"]["step"] for node in event.get("nodes", [])}
-        for event in events
-    ]
-    assert steps == [{0: 1, 1: 2}, {0: 3}, {}, {1: 4}]
-    assert events[0]["progress"] == [[1, 2]]
-    assert first["next"] == 1 and json.loads(first["events"][0]) == events[0]
+    assert len(first["events"]) == 1 and first["next"] == 1
+    assert _ask(said, after=0) == first, "the next one waits until this one was taken"
+    second = _ask(said, after=1)
+    assert len(second["events"]) == 1 and second["next"] == 2
+    os.kill(said["pid"], signal.SIGKILL)
+    assert _events_and_end(said)[1].startswith("was killed by SIGKILL")
 
 
 def test_a_message_that_is_sent_again_is_taken_once(listening):
@@ -329,8 +286,9 @@ def test_the_key_goes_to_no_other_than_the_keeper(listening):
     assert json.loads(ask("{}"))["trouble"].startswith("gone: something else than the keeper")
 
 
-def test_a_silent_client_ends_the_cluster(executor, leftovers):
-    said = start(1, executor.pid)
+@pytest.mark.parametrize("waiting", [keeper._MOST_WAITING, 1])
+def test_a_silent_client_ends_the_cluster(executor, leftovers, waiting):
+    said = start(1, executor.pid, roles=TWO_NODES, most_waiting=waiting)
     _ask(said, after=0)  # Before this one it would wait a minute longer.
     wait_for(lambda: not os.path.exists(f"/proc/{said['pid']}"), "the end of the lease")
 
