@@ -189,7 +189,7 @@ class ChunkView {
   std::int64_t rows() const { return rows_; }
   std::uint64_t bytes() const { return bytes_; }
   const std::vector<ColumnView>& columns() const { return columns_; }
-  /// Not yet interpreted; RowStructure::Parse does.
+  /// Not yet interpreted; ParseRowStructure does.
   std::span<const std::byte> structure() const { return structure_; }
 
  private:

@@ -23,7 +23,7 @@ namespace {
 
 // A cold Python on a slow disk takes seconds; nothing here may hang for good.
 constexpr std::chrono::seconds kCommandTimeout{60};
-// It has a shorter deadline of its own (hdfs_doctor.py), and says at which step it passed.
+// It has a shorter deadline of its own (doctor_hdfs.py), and says at which step it passed.
 constexpr std::chrono::seconds kHdfsTimeout{240};
 // As a shell says that a program was not found.
 constexpr int kNotFound = 127;

@@ -85,7 +85,6 @@ class RowEncoder {
   bool PlanStrings(Values values, EncodeNode& node);
   bool PlanStringLists(Values values, EncodeNode& node);
   bool PlanSequence(Values values, int depth, EncodeNode& node);
-  bool PlanNumbers(Values values, EncodeNode& node);
   bool PlanDict(Values values, int depth, EncodeNode& node);
   bool PlanSparkRow(Values values, int depth, EncodeNode& node);
   bool PlanNumpy(Values values, EncodeNode& node);

@@ -78,7 +78,7 @@ TEST(ExampleEncoderTest, NothingAtAll) {
               ElementsAre(FromHex("0a001200"), FromHex("0a001200")));
 }
 
-/// A record of random content for the columns of RandomColumns.
+/// A record of random content for the columns of kRandomColumns.
 std::string RandomRecord(std::mt19937& random) {
   const auto some = [&](std::size_t most) { return random() % (most + 1); };
   std::vector<std::int64_t> integers(some(200));

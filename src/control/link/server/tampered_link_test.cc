@@ -132,7 +132,7 @@ class TamperedLinkTest : public ::testing::Test {
  protected:
   TamperedLinkTest() { SetUpLogging("tampered link test", "INFO"); }
 
-  /// What an agent comes to that says kTexts and waits to hear them.
+  /// What an agent comes to that says Texts() and waits to hear them.
   struct Talk {
     Status status;
     std::vector<std::string> heard = {};
