@@ -17,7 +17,6 @@ rows Spark's `noop` sink takes.
 
 import argparse
 import collections
-import os
 import pathlib
 import statistics
 import sys
@@ -27,9 +26,9 @@ import time
 from contextlib import ExitStack
 
 import compare
+import feed_workload
 import report
 
-PARTITIONS = 4
 BATCH = 128
 #: case: (rows, ratio to the bare pass to reach, what a row is)
 CASES = {
@@ -48,39 +47,16 @@ RIVAL_RATIO = 15
 ECHO_QUEUE = "validation"
 
 
-def make_rows(case, index, count):
-    """The rows of partition `index`."""
-    import numpy as np
-
-    start = index * count
-    values = np.random.default_rng(index).random(784)
-    if case == "lists":
-        return (((values + n).tolist(), n) for n in range(start, start + count))
-    if case == "numpy":
-        return ((values + n, n) for n in range(start, start + count))
-    if case == "bytes":
-        block = os.urandom(100 * 1024 - 8)
-        return (block + n.to_bytes(8, "little") for n in range(start, start + count))
-    return iter(range(start, start + count))
-
-
 def make_data(spark, case, rows):
     if case in ("dataframe", "echo"):
-        frame = spark.range(0, rows, 1, PARTITIONS).selectExpr(
+        frame = spark.range(0, rows, 1, feed_workload.PARTITIONS).selectExpr(
             "transform(sequence(1, 784), i -> cast(id + i as float)) as features",
             "cast(id as int) as label",
         )
         data = frame.cache()
         assert data.count() == rows
         return data
-    each = rows // PARTITIONS
-    data = (
-        spark.sparkContext.parallelize(range(PARTITIONS), PARTITIONS)
-        .flatMap(lambda index: make_rows(case, index, each))
-        .cache()
-    )
-    assert data.count() == each * PARTITIONS
-    return data
+    return feed_workload.make_rdd(spark.sparkContext, case, rows)
 
 
 def consume(ctx):
@@ -232,7 +208,7 @@ def main():
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--case", choices=CASES, nargs="*", default=list(CASES))
     options = parser.parse_args()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    report.make_ready(pathlib.Path(__file__).resolve().parent)
     from pyspark.sql import SparkSession
 
     import tfos

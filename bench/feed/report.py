@@ -9,10 +9,21 @@ import importlib.metadata
 import os
 import pathlib
 import platform
+import sys
 from collections.abc import Iterable, Iterator
 
 #: The title of columns that hold what a benchmark aims at.
 TARGET = "to reach"
+
+
+def make_ready(folder: pathlib.Path) -> None:
+    """Has TensorFlow say little, and Spark's Python workers and nodes be this Python, with the
+    modules of `folder`."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
 
 
 def without_targets(lines: Iterable[str]) -> Iterator[str]:

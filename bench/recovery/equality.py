@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import pathlib
 import random
 import re
@@ -31,17 +30,15 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "feed"), str(HERE)]
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-os.environ["PYSPARK_PYTHON"] = sys.executable
-os.environ["PYTHONPATH"] = os.pathsep.join(
-    [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
-)
+
+import report  # noqa: E402  (beside the feed's benchmarks)
+
+report.make_ready(HERE)
 
 import equality_alone  # noqa: E402
 import equality_nodes  # noqa: E402
 import equality_steps as steps  # noqa: E402
 import numpy as np  # noqa: E402
-import report  # noqa: E402  (beside the feed's benchmarks)
 
 #: The loop, what is passed as `nodes=`, and the units of the model. Nodes of one host sum up all
 #: gradients if they are few, each of them; if they are many, each sums up a share.

@@ -28,13 +28,10 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "feed"), str(HERE)]
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-os.environ["PYSPARK_PYTHON"] = sys.executable
-os.environ["PYTHONPATH"] = os.pathsep.join(
-    [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
-)
 
 import report  # noqa: E402  (beside the feed's benchmarks)
+
+report.make_ready(HERE)
 
 #: At each end of a time, for the profile to begin and to end.
 EDGE_SECONDS = 1.5
