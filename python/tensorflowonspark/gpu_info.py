@@ -10,7 +10,7 @@ AS_LIST = "list"
 
 def is_gpu_available():
     """Whether this host has a GPU."""
-    return gpu.is_available()
+    return bool(gpu.list_gpus())
 
 
 def get_gpus(num_gpu=1, worker_index=-1, format=AS_STRING):

@@ -50,11 +50,6 @@ class Leased:
     descriptors: list[int] = dataclasses.field(default_factory=list)
 
 
-def is_available(command: Sequence[str] = NVIDIA_SMI) -> bool:
-    """Whether this host has a GPU that its driver answers for."""
-    return shutil.which(command[0]) is not None and bool(list_gpus(command))
-
-
 def has_devices(folder: str = "/dev") -> bool:
     """Whether this host seems to have a GPU: without asking the driver, which takes a second."""
     return any(pathlib.Path(folder).glob("nvidia[0-9]*"))
