@@ -11,7 +11,7 @@ from typing import Any
 
 from tfos.cluster.coordinator import Coordinator
 from tfos.cluster.ending import Ending
-from tfos.cluster.feed.cluster_feed import ClusterFeed
+from tfos.cluster.feed.tally import Tally
 from tfos.cluster.launcher import Launcher
 from tfos.errors import ClusterStoppedError
 from tfos.spark.connect import ConnectContext
@@ -45,7 +45,7 @@ class Closing:
     def __init__(
         self,
         coordinator: Coordinator,
-        feed: ClusterFeed,
+        tally: Tally,
         ending: Ending,
         launcher: Launcher,
         jobs: SparkJobs,
@@ -55,7 +55,7 @@ class Closing:
         forget: Callable[[], None],
     ):
         self._coordinator = coordinator
-        self._feed = feed
+        self._tally = tally
         self._ending = ending
         self._launcher = launcher
         self._jobs = jobs
@@ -88,7 +88,7 @@ class Closing:
         """Without waiting for the programs."""
         self.has_begun = True
         try:
-            self._feed.cut_short()  # Nodes have no time for a last word.
+            self._tally.cut_short()  # Nodes have no time for a last word.
             self._ending.stop(reason)
         finally:
             self._close()
@@ -113,7 +113,7 @@ class Closing:
         wherever it waits, and closes the cluster."""
         self._launcher.close()
         if self._feeds:
-            self._feed.cut_short()
+            self._tally.cut_short()
             self._jobs.cancel()
         self._ending.end_as_asked(reason, timeout)
 

@@ -87,7 +87,9 @@ class Cluster:
         self._report = Report(self._addresses.page_from_driver)
         self._coordinator.before_end = self._before_end
         progress.say(f"page | {self.page_url}")
-        show = self._show_progress = Teller(progress, coordinator, lambda: self._feed.counts())
+        show = self._show_progress = Teller(
+            progress, coordinator, lambda: self._feed.tally.counts()
+        )
         self._feed = ClusterFeed(
             coordinator, settings, self._token, self._jobs, show, plan.is_elastic, plan.may_grow
         )
@@ -99,7 +101,7 @@ class Cluster:
         self._onlookers = Onlookers(self._coordinator.nodes, tracked)
         self._closing = Closing(
             coordinator,
-            self._feed,
+            self._feed.tally,
             self._ending,
             self._launcher,
             self._jobs,
@@ -196,7 +198,7 @@ class Cluster:
                 "Leave resume= out, and give ctx.checkpoint a directory"
             )
         plan = plan_training(sources, epochs, shuffle, cache, self._feed.may_lose_nodes, resumption)
-        self._feed.count_done(plan.done)
+        self._feed.tally.count_done(plan.done)
         if plan.jobs == 0:
             self._progress.say(f"resume | these {plan.done} epochs are done: nothing is fed")
             return
@@ -209,7 +211,7 @@ class Cluster:
         except BaseException:
             if resumption and self._feed.next_epoch(queue) == first:
                 resumption.give_back(queue, plan.done + plan.jobs * (1 + plan.replay.epochs))
-                self._feed.count_done(-plan.done)
+                self._feed.tally.count_done(-plan.done)
             raise
 
     def inference(
@@ -387,7 +389,7 @@ class Cluster:
         """What happened to the rows fed so far: a :class:`tfos.Ledger`. It is complete once the
         cluster was shut down; before that nodes report their counts with their heartbeats. It adds
         up all queues."""
-        return self._feed.ledger()
+        return self._feed.tally.ledger()
 
     def tensorboard_url(self) -> str | None:
         """Where the coordinator shows TensorBoard, with the key of ``page_url``; None when it was

@@ -13,7 +13,6 @@ from tfos.cluster.feed.queues import Queues
 from tfos.cluster.feed.run import FeedParts, FeedRun
 from tfos.cluster.feed.tally import Tally
 from tfos.cluster.feed.whole_epochs import Epoch, WholeEpochs, takes_part
-from tfos.cluster.ledger import Ledger
 from tfos.cluster.training import Training
 from tfos.feed import frames
 from tfos.feed.tasks import ArrowInferenceFeeder, InferenceFeeder
@@ -64,14 +63,17 @@ class ClusterFeed:
         self._show_progress = show_progress
         self._elastic = elastic
         self._plans = FeedPlans(coordinator, settings, token, show_progress, elastic)
-        self._tally = Tally(coordinator)
-        self._jobs = FeedJobs(jobs, coordinator, self.nobody_wants_rows, self.cut_short, elastic)
+        #: What is counted of the rows.
+        self.tally = Tally(coordinator)
+        self._jobs = FeedJobs(
+            jobs, coordinator, self.nobody_wants_rows, self.tally.cut_short, elastic
+        )
         self._parts = FeedParts(
             settings=settings,
             queues=Queues(coordinator),
             plans=self._plans,
             jobs=self._jobs,
-            tally=self._tally,
+            tally=self.tally,
             whole=WholeEpochs(coordinator, show_progress, self.nobody_wants_rows, others_come)
             if elastic
             else None,
@@ -84,22 +86,6 @@ class ClusterFeed:
         so that whoever looks at it need not ask Spark."""
         if is_connect(data):
             self._jobs.ask("schema", "learn the schema", lambda: data.schema)
-
-    def ledger(self) -> Ledger:
-        """With what the nodes have reported so far. It is the caller's own."""
-        return self._tally.ledger()
-
-    def counts(self) -> dict[str, Any]:
-        """What the driver alone knows of the rows, as in the message ``activity``."""
-        return self._tally.counts()
-
-    def count_done(self, epochs: int) -> None:
-        """Counts epochs that are passed over, as an earlier cluster has trained them."""
-        self._tally.count_done(epochs)
-
-    def cut_short(self) -> None:
-        """What becomes of the rows from now on is not counted."""
-        self._tally.cut_short()
 
     @property
     def may_lose_nodes(self) -> bool:

@@ -13,7 +13,7 @@ from tfos.errors import ClusterStoppedError, NodeFailedError
 from tfos.spark.connect import ConnectContext
 
 STEPS = (
-    ("feed", "cut_short"),
+    ("tally", "cut_short"),
     ("ending", "stop"),
     ("ending", "await_nodes"),
     ("ending", "end_as_asked"),
@@ -38,7 +38,7 @@ class Parts:
         self.coordinator.failure_behind = lambda error: self.behind
         self.closing = Closing(
             self.coordinator,
-            self.feed,
+            self.tally,
             self.ending,
             self.launcher,
             self.jobs,
@@ -120,7 +120,7 @@ def test_whatever_fails_the_rest_is_closed(step):
     with pytest.raises(OSError, match=step):
         parts.closing.abort("a test")
     last = ["jobs.cancel", "launcher.release_executors", "coordinator.close", "forget"]
-    assert parts.names()[:2] == ["feed.cut_short", "ending.stop"]
+    assert parts.names()[:2] == ["tally.cut_short", "ending.stop"]
     assert parts.names()[-4:] == last
 
 
@@ -159,7 +159,7 @@ def test_what_is_behind_an_error_of_the_program_is_raised():
 def test_who_stops_a_cluster_leaves_its_closing_to_the_program(feeds):
     parts = Parts(feeds)
     parts.closing.stop_as_asked("alice", 3.0)
-    of_feed = [("feed.cut_short",), ("jobs.cancel",)] if feeds else []
+    of_feed = [("tally.cut_short",), ("jobs.cancel",)] if feeds else []
     assert parts.done == [("launcher.close",), *of_feed, ("ending.end_as_asked", "alice", 3.0)]
     assert not parts.closing.has_begun and not parts.closing.ended.is_set()
 

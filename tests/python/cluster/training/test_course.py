@@ -201,7 +201,7 @@ def test_two_queues_that_are_fed_at_once_have_a_course_each():
         settings,
         "5e" * 32,
         Jobs(),
-        lambda doing: shown.append(feed.counts()),
+        lambda doing: shown.append(feed.tally.counts()),
     )
 
     def train(queue, rows, epochs):
