@@ -275,7 +275,7 @@ def records_of(directory):
     from tfos.records import files
 
     for path in sorted(Path(directory).glob("part-*.tfrecord")):
-        yield from files.RecordStream(str(path))
+        yield from files.read_records(path)
 
 
 def expect(wanted, found):

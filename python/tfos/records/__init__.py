@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tfos.records.files import (
         Part,
         Reader,
-        RecordStream,
         decode,
         encode,
         infer_schema,
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Part",
     "Reader",
-    "RecordStream",
     "decode",
     "encode",
     "infer_schema",
@@ -54,7 +52,6 @@ __getattr__, __dir__ = lazy.attach(
     {
         "Part": "tfos.records.files",
         "Reader": "tfos.records.files",
-        "RecordStream": "tfos.records.files",
         "decode": "tfos.records.files",
         "encode": "tfos.records.files",
         "infer_schema": "tfos.records.files",

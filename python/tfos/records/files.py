@@ -13,14 +13,12 @@ Errors: :class:`tfos.errors.BadInputError` naming file, record and offset; :clas
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tfos import _native
 from tfos.base.arrow import pa
-from tfos.errors import BadInputError
 from tfos.files.access import native_path
 
 #: Records that a schema is inferred from.
@@ -169,61 +167,6 @@ def read_records(
     return _each(_native.RecordReader(_file(path, compression, validation, max_record_bytes, part)))
 
 
-class RecordStream:
-    """Iterates over the records of a file, whatever they hold, over what is damaged.
-
-    Owner and lifetime: keeps the file open until it is dropped. Threads: one at a time.
-
-    Args:
-        mode: how bad records are handled: "failfast" raises, "dropmalformed" leaves them out,
-            "permissive" gives None for each.
-    """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        compression: str = "",
-        mode: str = "failfast",
-        validation: str | None = None,
-        max_record_bytes: int | None = None,
-        part: Part | None = None,
-    ):
-        self._reader = _native.RecordReader(
-            _file(path, compression, validation, max_record_bytes, part)
-        )
-        self._mode = mode
-        self.counts: dict[str, Any] = {
-            "records": 0,
-            "bad_records": 0,
-            "lost": False,
-            "first_problem": "",
-        }
-
-    def __iter__(self) -> Iterator[bytes | None]:
-        while True:
-            try:
-                record = self._reader.next()
-            except BadInputError as problem:
-                self._count(problem)
-                if self._mode == "permissive":
-                    yield None
-                if self._reader.lost:
-                    return
-                continue
-            if record is None:
-                return
-            self.counts["records"] += 1
-            yield record
-
-    def _count(self, problem: BadInputError) -> None:
-        if self._mode == "failfast":
-            raise problem
-        self.counts["bad_records"] += 1
-        self.counts["lost"] = self._reader.lost
-        self.counts["first_problem"] = self.counts["first_problem"] or str(problem)
-
-
 def records_of(content: bytes, *, validation: str | None = None) -> Iterator[bytes]:
     """The records of what a file contains, when that is in memory already."""
     return _each(_native.RecordReader.of_bytes(content, validation))
@@ -278,33 +221,13 @@ class SchemaSample:
     ) -> None:
         """Looks at up to ``most`` records of a file. Options as of :class:`Reader`; in other modes
         than "failfast" bad records are passed over."""
-        if mode in (None, "failfast"):
-            file = _file(path, compression, validation, max_record_bytes)
-            self.count += self._inference.add(file, most)
-            return
-        stream = RecordStream(
-            path,
-            compression=compression,
-            mode="dropmalformed",
-            validation=validation,
-            max_record_bytes=max_record_bytes,
-        )
-        for record in itertools.islice(stream, most):
-            assert record is not None  # As none is in mode "permissive" only.
-            self.try_add_record(record)
+        file = _file(path, compression, validation, max_record_bytes)
+        self.count += self._inference.add(file, most, mode not in (None, "failfast"))
 
     def add_record(self, record: bytes) -> None:
         """Looks at a serialized tf.Example."""
         self._inference.add_record(record)
         self.count += 1
-
-    def try_add_record(self, record: bytes) -> bool:
-        """Looks at a record, which may be no tf.Example; whether it is one."""
-        try:
-            self.add_record(record)
-        except BadInputError:
-            return False  # The caller decides what becomes of such records.
-        return True
 
     def schema(self) -> pa.Schema:
         """What all of them have in common; an error names two records that contradict each

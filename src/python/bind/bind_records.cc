@@ -334,12 +334,7 @@ void BindRecords(nb::module_& module) {
       .def(nb::new_(&OpenReader), nb::arg("file"))
       .def_static("of_bytes", &OpenBytes, nb::arg("content"), nb::arg("validation").none(),
                   "Of what a file contains.")
-      .def("next", &NextRecord,
-           "The next record, or None at the end. After a failure the next call goes on, unless "
-           "`lost`.")
-      .def_prop_ro(
-          "lost", [](HeldReader& held) { return held.Enter("lost")->lost(); },
-          "Whether the rest of the file can't be read.")
+      .def("next", &NextRecord, "The next record, or None at the end.")
       .def_prop_ro(
           "number", [](HeldReader& held) { return held.Enter("number")->number(); },
           "Of the next record.")
@@ -392,13 +387,14 @@ void BindRecords(nb::module_& module) {
            nb::arg("record_type"), nb::arg("strings"))
       .def(
           "add",
-          [](HeldInference& held, const FileArguments& file, std::uint64_t most) {
+          [](HeldInference& held, const FileArguments& file, std::uint64_t most, bool only_sound) {
             const auto inference = held.Enter("add");
             const auto reader = Open(file);
-            return FileValueOrThrow(
-                WithoutGil([&] { return records::InferFrom(*reader, most, *inference); }));
+            const auto infer = only_sound ? records::InferFromSound : records::InferFrom;
+            return FileValueOrThrow(WithoutGil([&] { return infer(*reader, most, *inference); }));
           },
-          nb::arg("file"), nb::arg("most"), "Looks at up to `most` records; how many there were.")
+          nb::arg("file"), nb::arg("most"), nb::arg("only_sound"),
+          "Looks at up to `most` records; how many there were.")
       .def(
           "add_record",
           [](HeldInference& held, const nb::bytes& record) {
