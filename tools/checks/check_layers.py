@@ -122,6 +122,7 @@ ALLOWED = {
         "columns",
         "control/ask",
         "control/host",
+        "control/messages",
         "datasets",
         "feed",
         "files",

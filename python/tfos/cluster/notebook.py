@@ -11,12 +11,13 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
-from tfos.base import metric_names
+from tfos import _native
 from tfos.cluster.coordinator import FINAL_STATES
 from tfos.cluster.progress import Told, counted, number
 
 logger = logging.getLogger(__name__)
 
+_OF_TFOS = frozenset(_native.known_metrics())
 _COLUMNS = ("node", "host", "state", "step", "loss", "rows", "queue MB", "reported")
 _COLORS = {"running": "#1a7f37", "failed": "#cf222e", "lost": "#cf222e"}
 #: Points of a curve.
@@ -54,7 +55,7 @@ def _row(node: dict[str, Any]) -> str:
     reported = ", ".join(
         f"{name}={number(value)}"
         for name, value in sorted(metrics.items())
-        if name != "loss" and name not in metric_names.OF_TFOS
+        if name != "loss" and name not in _OF_TFOS
     )
     state = told = node["state"]
     if node.get("detail"):

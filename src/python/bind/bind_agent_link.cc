@@ -2,11 +2,14 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "control/messages/parts/metric_names.h"
 #include "node/agent_link.h"
 #include "python/bind/bindings.h"
 #include "python/objects/errors.h"
@@ -46,6 +49,12 @@ void ServeProfiles(node::AgentLink& link) {
   });
 }
 
+std::vector<std::string> KnownMetricNames() {
+  std::vector<std::string> names;
+  for (const control::KnownMetric& metric : control::kKnownMetrics) names.emplace_back(metric.name);
+  return names;
+}
+
 }  // namespace
 
 void BindAgentLink(nb::module_& module) {
@@ -70,6 +79,9 @@ void BindAgentLink(nb::module_& module) {
            "Samples Python's threads for people who ask, with the help of tfos.node.profiling.")
       .def("leaving", &node::AgentLink::Leaving,
            "{node id: why} of the nodes whose executors Spark is about to take away.");
+  module.def("known_metrics", &KnownMetricNames,
+             "Names of metrics that tfos reports itself. Every other one is the program's, or "
+             "Keras'.");
 }
 
 }  // namespace tfos::python

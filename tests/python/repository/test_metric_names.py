@@ -7,13 +7,11 @@ import re
 import pytest
 
 from support.places import ROOT
-from tfos.base import metric_names
 
 HEADER = ROOT / "src/control/messages/parts/metric_names.h"
 NAMES = re.findall(r'KnownMetric\{"(\w+)",', HEADER.read_text())
 USERS = [
     *sorted((ROOT / "src/control/page").glob("*.js")),
-    ROOT / "python/tfos/base/metric_names.py",
     ROOT / "python/tfos/cluster/ledger.py",
     ROOT / "python/tfos/cluster/notebook.py",
     ROOT / "python/tfos/cluster/progress.py",
@@ -52,10 +50,6 @@ def words(text):
 def test_the_table_is_read():
     assert len(NAMES) == len(set(NAMES)) > 30
     assert {"rows", "feed_queued_bytes", "parameter_pushes"} <= set(NAMES)
-
-
-def test_python_knows_all_names_of_the_table():
-    assert set(NAMES) == metric_names.OF_TFOS
 
 
 @pytest.mark.parametrize("path", USERS, ids=lambda path: path.name)
