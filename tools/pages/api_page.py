@@ -39,11 +39,6 @@ def parsed(module):
 def public_names(module):
     """{name: the module that defines it} of a module; a name that maps to itself is a module."""
     tree = parsed(module)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "lazy.attach":
-            lazily = ast.literal_eval(node.args[1])
-            own = {item.name: module for item in definitions(tree)}
-            return dict(sorted((own | lazily).items()))
     listed = next(
         (
             ast.literal_eval(node.value)
@@ -52,11 +47,10 @@ def public_names(module):
         ),
         [item.name for item in definitions(tree)],
     )
+    # A package of lazy names imports them for type checkers.
     imported = {
-        alias.asname or alias.name: node.module
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
+        name: what if source_of(what).exists() else what.rpartition(".")[0]
+        for name, what in imports(module).items()
     }
     return {name: imported.get(name, module) for name in sorted(listed)}
 

@@ -28,7 +28,7 @@ _CLOSE_SECONDS = 15.0
 class Closing:
     """Has the nodes of one cluster end, and closes what the driver has of it, once and in order.
 
-    Owner and lifetime: the :class:`tfos.cluster.Cluster`.
+    Owner and lifetime: the :class:`tfos.Cluster`.
     Threads: one, that of the driver program; ``stop_as_asked`` from another one.
     Errors: what is interrupted or fails on the way is raised, and all is closed nevertheless.
 

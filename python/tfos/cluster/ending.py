@@ -24,7 +24,7 @@ _END_MARGIN_SECONDS = 5.0
 class Ending:
     """Waits for the nodes of one cluster to end, and has them end.
 
-    Owner and lifetime: the :class:`tfos.cluster.Cluster`, as long as it runs. Threads: any.
+    Owner and lifetime: the :class:`tfos.Cluster`, as long as it runs. Threads: any.
     Errors: the cluster's failure, from each wait.
 
     feeds: whether Spark feeds the nodes. stop_grace: seconds between TERM and KILL. show_progress:

@@ -43,7 +43,7 @@ class Launcher:
     task does: those that Spark feeds, as their tasks have ended, and those that were turned away
     from a host that is avoided, as theirs end with that.
 
-    Owner and lifetime: the :class:`tfos.cluster.Cluster`, as long as it runs.
+    Owner and lifetime: the :class:`tfos.Cluster`, as long as it runs.
     Threads: that of the cluster's owner; it starts some for nodes on the driver.
     Errors: what can't be launched goes to the coordinator, which ends the cluster.
 

@@ -42,15 +42,6 @@ __all__ = [
 
 __getattr__, __dir__ = lazy.attach(
     __name__,
-    {
-        "BATCH_SIZE": "tfos.inference.model",
-        "DEFAULT_SIGNATURE": "tfos.inference.model",
-        "DEFAULT_TAGS": "tfos.inference.model",
-        "Inference": "tfos.inference.model",
-        "InputMapping": "tfos.inference.model",
-        "Model": "tfos.inference.model",
-        "export": "tfos.inference.saved_model",
-        "export_session": "tfos.inference.saved_model",
-        "signatures": "tfos.inference.model",
-    },
+    dict.fromkeys(__all__, "tfos.inference.model")
+    | dict.fromkeys(("export", "export_session"), "tfos.inference.saved_model"),
 )

@@ -47,21 +47,4 @@ __all__ = [
     "write_records",
 ]
 
-__getattr__, __dir__ = lazy.attach(
-    __name__,
-    {
-        "Part": "tfos.records.files",
-        "Reader": "tfos.records.files",
-        "decode": "tfos.records.files",
-        "encode": "tfos.records.files",
-        "infer_schema": "tfos.records.files",
-        "make_index": "tfos.records.files",
-        "read": "tfos.records.files",
-        "read_records": "tfos.records.files",
-        "records_of": "tfos.records.files",
-        "split": "tfos.records.files",
-        "verify": "tfos.records.files",
-        "write": "tfos.records.files",
-        "write_records": "tfos.records.files",
-    },
-)
+__getattr__, __dir__ = lazy.attach(__name__, dict.fromkeys(__all__, "tfos.records.files"))

@@ -17,7 +17,7 @@ import tfos
 from support.places import ROOT
 from tfos.base import executable
 
-PACKAGES = ["tfos", "tfos.cluster", "tfos.inference", "tfos.parameter_server", "tfos.records"]
+PACKAGES = ["tfos", "tfos.inference", "tfos.parameter_server", "tfos.records"]
 
 
 def in_new_process(program):

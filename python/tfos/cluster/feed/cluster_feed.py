@@ -38,7 +38,7 @@ def warn_of_speculation(sc: Any) -> None:
 class ClusterFeed:
     """What feeds the nodes of one cluster.
 
-    Owner and lifetime: the :class:`tfos.cluster.Cluster`, as long as it runs.
+    Owner and lifetime: the :class:`tfos.Cluster`, as long as it runs.
     Threads: any; feeds of one queue take turns.
     Errors: the cluster's failure where one explains what went wrong, else Spark's own.
 

@@ -16,7 +16,7 @@ class Onlookers:
     """Those that look at one cluster from when its coordinator has started until its nodes have
     ended.
 
-    Owner and lifetime: the :class:`tfos.cluster.Cluster`. Threads: one at a time; each of them has
+    Owner and lifetime: the :class:`tfos.Cluster`. Threads: one at a time; each of them has
     its own.
     """
 

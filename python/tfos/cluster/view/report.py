@@ -19,7 +19,7 @@ _LAST_FETCH_SECONDS = 5.0
 class Report:
     """The report of one cluster: of this moment, and of its end once it has ended.
 
-    Owner and lifetime: the :class:`tfos.cluster.Cluster`. Threads: any.
+    Owner and lifetime: the :class:`tfos.Cluster`. Threads: any.
     """
 
     def __init__(self, link: PageLink):
