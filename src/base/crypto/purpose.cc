@@ -1,23 +1,24 @@
 #include "base/crypto/purpose.h"
 
 #include "base/format.h"
+#include "base/text/choice.h"
 
 namespace tfos {
 namespace {
 
-constexpr std::string_view kNames[] = {"join", "feed",   "tensors", "parameters", "ask",
-                                       "read", "scrape", "steer",   "operate"};
+using enum Purpose;
+
+constexpr Choice<Purpose> kNames[] = {
+    {"join", kJoin},      {"feed", kFeed}, {"tensors", kTensors}, {"parameters", kParameters},
+    {"ask", kAsk},        {"read", kRead}, {"scrape", kScrape},   {"steer", kSteer},
+    {"operate", kOperate}};
 
 }  // namespace
 
-std::string_view PurposeName(Purpose purpose) { return kNames[static_cast<int>(purpose)]; }
+std::string_view PurposeName(Purpose purpose) { return ChoiceName(kNames, purpose); }
 
 Result<Purpose> PurposeFromName(std::string_view name) {
-  for (int i = 0; std::string_view known : kNames) {
-    if (known == name) return static_cast<Purpose>(i);
-    ++i;
-  }
-  return Status(ErrorKind::kBadInput, fmt::format("no key is for '{}'", name));
+  return ChoiceNamed("the purpose of a key", kNames, name);
 }
 
 Secret KeyFor(const Secret& token, Purpose purpose) {

@@ -26,7 +26,7 @@ def test_who_launches_nodes_gets_no_other_keys_and_no_token():
 
 
 def test_a_purpose_that_is_none_and_a_token_that_is_none_are_refused():
-    with pytest.raises(BadInputError, match="no key is for 'everything'"):
+    with pytest.raises(BadInputError, match="purpose of a key must be .*, not 'everything'"):
         keys.key_for(keys.new_token(), "everything")
     with pytest.raises(BadInputError, match="64 hexadecimal digits") as refused:
         keys.key_for("abcdefg", "join")
