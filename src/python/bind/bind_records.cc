@@ -338,9 +338,6 @@ void BindRecords(nb::module_& module) {
       .def_prop_ro(
           "number", [](HeldReader& held) { return held.Enter("number")->number(); },
           "Of the next record.")
-      .def_prop_ro(
-          "offset", [](HeldReader& held) { return held.Enter("offset")->offset(); },
-          "Of the next record.")
       .def("survey", &SurveyOf, "Reads to the end; a dict of what there is.");
 
   nb::class_<HeldExampleReader>(module, "ExampleReader", "The tf.Examples of a file, as columns.")
@@ -365,10 +362,7 @@ void BindRecords(nb::module_& module) {
       .def("write_examples", &WriteExamples, nb::arg("batch"), nb::arg("record_type"),
            "Writes each row of a record batch.")
       .def("close", &CloseWriter, "Without it the file is incomplete.")
-      .def_prop_ro("records", [](HeldWriter& held) { return held.Enter("records")->records(); })
-      .def_prop_ro(
-          "offset", [](HeldWriter& held) { return held.Enter("offset")->offset(); },
-          "Of the next record.");
+      .def_prop_ro("records", [](HeldWriter& held) { return held.Enter("records")->records(); });
 
   nb::class_<HeldDecoder>(module, "ExampleDecoder", "Serialized tf.Examples to columns.")
       .def(nb::new_(&MakeDecoder), nb::arg("schema"), nb::arg("record_type"))
