@@ -16,7 +16,6 @@
 #include "control/messages/parts/metric_names.h"
 #include "feed/feeder/feed_plan.h"
 #include "feed/feeder/pass_rows.h"
-#include "node/left_of.h"
 #include "node/step_messages.h"
 
 namespace tfos::node {
@@ -31,6 +30,10 @@ constexpr std::chrono::seconds kBootstrapPatience{60};
 double Seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
+
+/// What is left of `all` without `part`. Counters are read one after the other: for a moment a part
+/// may be more than all, of which nothing is left then.
+std::uint64_t LeftOf(std::uint64_t all, std::uint64_t part) { return all - std::min(part, all); }
 
 json FeedMetrics(const NodeFeed& feed) {
   json metrics = json::object();
