@@ -19,6 +19,7 @@
 
 #include "base/logging.h"
 #include "control/coordinator/metrics_text.h"
+#include "control/coordinator/roster/node_words.h"
 #include "control/coordinator/roster/roster.h"
 #include "control/messages/agent_messages.h"
 #include "control/messages/driver_messages.h"
@@ -208,7 +209,7 @@ class Coordinator {
     (void)SerializeStatus(status);
     (void)MetricsText(status);
     CheckReadable<CoordinatorEvent>(MetricsChanged{roster_.TakeChangedMetrics(), {}});
-    for (int node_id = 0; node_id < 4; ++node_id) (void)roster_.Explain(node_id, now_);
+    for (const NodeInfo& node : roster_.Nodes(now_)) (void)ExplainNode(node, "host:1");
   }
 
   Clock::TimePoint now_;

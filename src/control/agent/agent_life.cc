@@ -5,15 +5,6 @@
 namespace tfos::control {
 namespace {
 
-constexpr std::array<std::string_view, kAgentPhases> kPhaseNames = {"joining", "node runs",
-                                                                    "lingering", "ending", "left"};
-constexpr std::array<std::string_view, kAgentVerdicts> kVerdictNames = {"open", "stopped", "done",
-                                                                        "failed"};
-constexpr std::array<std::string_view, kAgentEvents> kEventNames = {
-    "start asked",      "node started",  "TensorBoard started", "node said done",
-    "node said failed", "node ended",    "TensorBoard ended",   "stop asked",
-    "coordinator lost", "task detached", "task lost",           "failed"};
-
 /// What an event does in a phase.
 enum class Step {
   kNone,
@@ -57,10 +48,6 @@ constexpr std::size_t Index(Enum value) {
 }
 
 }  // namespace
-
-std::string_view AgentPhaseName(AgentPhase phase) { return kPhaseNames[Index(phase)]; }
-std::string_view AgentVerdictName(AgentVerdict verdict) { return kVerdictNames[Index(verdict)]; }
-std::string_view AgentEventName(AgentEvent event) { return kEventNames[Index(event)]; }
 
 AgentActions AgentLife::Handle(AgentEvent event) {
   AgentActions actions;

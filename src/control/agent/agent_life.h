@@ -2,7 +2,6 @@
 #define TFOS_CONTROL_AGENT_AGENT_LIFE_H_
 
 #include <cstddef>
-#include <string_view>
 #include <vector>
 
 namespace tfos::control {
@@ -24,7 +23,6 @@ enum class AgentVerdict {
   kDone,     ///< The node has said so, or has ended as asked. Nothing changes this any more.
   kFailed,   ///< A failure was told. Nothing changes this any more: later ones follow from it.
 };
-inline constexpr std::size_t kAgentVerdicts = 4;
 
 /// What happens to an agent.
 enum class AgentEvent {
@@ -56,10 +54,6 @@ enum class AgentAction {
   kLeave,
 };
 using AgentActions = std::vector<AgentAction>;
-
-std::string_view AgentPhaseName(AgentPhase phase);
-std::string_view AgentVerdictName(AgentVerdict verdict);
-std::string_view AgentEventName(AgentEvent event);
 
 /// An agent's life: the state machine that decides what it does about all that can happen to it.
 ///

@@ -7,12 +7,32 @@
 #include <array>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tfos::control {
 
-void PrintTo(AgentPhase phase, std::ostream* out) { *out << AgentPhaseName(phase); }
-void PrintTo(AgentVerdict verdict, std::ostream* out) { *out << AgentVerdictName(verdict); }
+namespace {
+
+constexpr std::string_view kPhaseNames[] = {"joining", "node runs", "lingering", "ending", "left"};
+constexpr std::string_view kVerdictNames[] = {"open", "stopped", "done", "failed"};
+constexpr std::string_view kEventNames[] = {
+    "start asked",      "node started",  "TensorBoard started", "node said done",
+    "node said failed", "node ended",    "TensorBoard ended",   "stop asked",
+    "coordinator lost", "task detached", "task lost",           "failed"};
+
+std::string NameOf(AgentEvent event) {
+  return std::string(kEventNames[static_cast<std::size_t>(event)]);
+}
+
+}  // namespace
+
+void PrintTo(AgentPhase phase, std::ostream* out) {
+  *out << kPhaseNames[static_cast<std::size_t>(phase)];
+}
+void PrintTo(AgentVerdict verdict, std::ostream* out) {
+  *out << kVerdictNames[static_cast<std::size_t>(verdict)];
+}
 
 namespace {
 
@@ -36,7 +56,7 @@ AgentLife After(const Events& events) {
 
 std::string Text(const Events& events) {
   std::string text;
-  for (const AgentEvent event : events) text += std::string(AgentEventName(event)) + ", ";
+  for (const AgentEvent event : events) text += NameOf(event) + ", ";
   return text;
 }
 
@@ -54,7 +74,7 @@ TEST_P(AgentLifeTest, GoesOnAsTheTableSays) {
   const Transition& expected = GetParam();
   AgentLife life = After(expected.before);
   const AgentActions actions = life.Handle(expected.event);
-  const std::string what = Text(expected.before) + std::string(AgentEventName(expected.event));
+  const std::string what = Text(expected.before) + NameOf(expected.event);
   EXPECT_EQ(life.phase(), expected.phase) << what;
   EXPECT_EQ(life.verdict(), expected.verdict) << what;
   EXPECT_EQ(actions, expected.actions) << what;

@@ -155,7 +155,7 @@ TEST_F(PeekedRowsTest, OfAChunkMayGoOn) {
                                             return InBuffer(MakeChunk(Wide(), 0, 7));
                                           });
   Put(PickledChunk("abc"));
-  ASSERT_TRUE(reader_->Peek(wait).ok());
+  ASSERT_TRUE(reader_->Peek({}, wait).ok());
   FinishAndEndFeed();
   ExpectAllMayGoOn(7);
 }
@@ -168,11 +168,11 @@ TEST_F(PeekedRowsTest, OfEmptyListsMayGoOn) {
   const std::vector<std::string> lists = {"0"};
   Put(MakeChunk({empty, number}, 0, 3));
   // Meanwhile it gives the feeder its memory back.
-  ASSERT_TRUE(reader_->Peek(wait).ok());
-  ASSERT_EQ(reader_->PeekInto(lists, {.deadline = Deadline::After(0s)}).status().kind(),
+  ASSERT_TRUE(reader_->Peek({}, wait).ok());
+  ASSERT_EQ(reader_->Peek(lists, {.deadline = Deadline::After(0s)}).status().kind(),
             ErrorKind::kRetryLater);
   Put(MakeChunk({ragged, number}, 3, 4));
-  ASSERT_TRUE(reader_->PeekInto(lists, wait).ok());
+  ASSERT_TRUE(reader_->Peek(lists, wait).ok());
   FinishAndEndFeed();
   ExpectAllMayGoOn(7);
 }
@@ -199,7 +199,7 @@ TEST_F(BatchReaderTest, RowsThatAreToGoOnStayWhenTheFeederGetsItsMemoryBack) {
   ASSERT_TRUE(std::holds_alternative<Batch>(*reader_->Next(options, wait)));
   // Twice: what it has copied it need not copy again.
   for (int i = 0; i < 2; ++i) {
-    ASSERT_EQ(reader_->Peek({.deadline = Deadline::After(0s)}).status().kind(),
+    ASSERT_EQ(reader_->Peek({}, {.deadline = Deadline::After(0s)}).status().kind(),
               ErrorKind::kRetryLater);
   }
   EXPECT_EQ(server_->counters().region_bytes_in_use, 0u);

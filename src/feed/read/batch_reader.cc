@@ -33,15 +33,7 @@ BatchReader::BatchReader(FeedServer& server, std::string queue, Converter conver
   opener_.KeepSources();  // A peek does not know what is to become of the rows.
 }
 
-Result<std::optional<std::vector<columns::BatchColumnType>>> BatchReader::Peek(const Wait& wait) {
-  Status late;
-  if (!turn_.Take(wait, late)) return late;
-  const TurnHolder holder(turn_);
-  TFOS_RETURN_IF_ERROR(FetchFirst(wait));
-  return types_;
-}
-
-Result<std::optional<std::vector<columns::BatchColumnType>>> BatchReader::PeekInto(
+Result<std::optional<std::vector<columns::BatchColumnType>>> BatchReader::Peek(
     std::span<const std::string> lists, const Wait& wait) {
   Status late;
   if (!turn_.Take(wait, late)) return late;

@@ -57,15 +57,13 @@ class BatchReader {
   /// one, those of the last chunk, which may be a sample of other nodes' rows; none if there was
   /// none at all. A column without a name has that
   /// of its position, from 0.
-  Result<std::optional<std::vector<columns::BatchColumnType>>> Peek(const Wait& wait);
+  /// Where the lists of one of the columns `lists` were all empty, it reads on until one is not. It
+  /// stops at the end of the epoch, and after some chunks.
+  Result<std::optional<std::vector<columns::BatchColumnType>>> Peek(
+      std::span<const std::string> lists, const Wait& wait);
 
   /// Likewise of the last chunk that came, and without waiting if there was one.
   Result<std::optional<std::vector<columns::BatchColumnType>>> KnownColumns(const Wait& wait);
-
-  /// Likewise, but where the lists of one of these columns were all empty, it reads on until one
-  /// is not. It stops at the end of the epoch, and after some chunks.
-  Result<std::optional<std::vector<columns::BatchColumnType>>> PeekInto(
-      std::span<const std::string> lists, const Wait& wait);
 
   /// The next batch, of `options.rows` rows or, before the end of an epoch and unless
   /// `drop_remainder`, fewer:

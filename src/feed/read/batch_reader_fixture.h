@@ -110,7 +110,7 @@ class BatchReaderTest : public ::testing::Test {
   /// The next batch of all columns of the first chunk.
   Result<BatchResult> Next(std::uint64_t rows, bool drop_remainder = false) {
     if (columns_.empty()) {
-      auto peeked = reader_->Peek({.deadline = Deadline::After(kLong)});
+      auto peeked = reader_->Peek({}, {.deadline = Deadline::After(kLong)});
       if (!peeked.ok()) return peeked.status();
       if (*peeked) columns_ = **peeked;
     }

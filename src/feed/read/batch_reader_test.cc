@@ -104,7 +104,7 @@ TEST_F(BatchReaderTest, ANodeThatComesLateReadsPastTheEndsOfEpochsBefore) {
   EXPECT_EQ(*reader_->EpochToBegin(wait), 0u);
   client_ = Open(Mode::kTrain, /*until_read=*/false, /*epoch=*/2);
   Put(MakeChunk(Wide(), 0, 2));
-  ASSERT_TRUE(reader_->Peek(wait).ok());
+  ASSERT_TRUE(reader_->Peek({}, wait).ok());
   EXPECT_EQ(*reader_->EpochToBegin(wait), std::nullopt) << "an end was read, and not handed out";
   ASSERT_TRUE(reader_->BeginAt(2, wait).ok());
   EXPECT_EQ(*reader_->EpochToBegin(wait), 2u);
@@ -117,7 +117,7 @@ TEST_F(BatchReaderTest, ANodeThatComesLateReadsPastTheEndsOfEpochsBefore) {
 TEST_F(BatchReaderTest, AFeedWithoutRowsHasNoColumns) {
   Put(MakeChunk(Wide(), 0, 0));
   FinishAndEndFeed();
-  const auto peeked = reader_->Peek({.deadline = Deadline::After(kLong)});
+  const auto peeked = reader_->Peek({}, {.deadline = Deadline::After(kLong)});
   ASSERT_TRUE(peeked.ok()) << peeked.status().DebugString();
   EXPECT_EQ(*peeked, std::nullopt);
   EXPECT_THAT(Outline(3), ElementsAre("over"));
@@ -129,7 +129,7 @@ TEST_F(BatchReaderTest, ASampleSaysWhatRowsHoldAndIsNoRow) {
   ASSERT_TRUE(room.ok()) << room.status().DebugString();
   std::memcpy(room->data(), chunk.data(), chunk.size());
   ASSERT_TRUE(client_->Commit(chunk.size(), {0, 0}, ReadTracker::kAllRows).ok());
-  const auto columns = reader_->Peek({.deadline = Deadline::After(kLong)});
+  const auto columns = reader_->Peek({}, {.deadline = Deadline::After(kLong)});
   ASSERT_TRUE(columns.ok() && columns->has_value()) << "before the feed has ended";
   ASSERT_EQ((*columns)->size(), 2u);
   EXPECT_EQ((**columns)[0].shape, std::vector<std::uint64_t>{16});
@@ -148,7 +148,7 @@ TEST_F(BatchReaderTest, ColumnsAreNamedByKeyNameOrPosition) {
     Finish();
     client_ = Open(Mode::kTrain);
     BatchReader reader(*server_, "input", nullptr);
-    const auto peeked = reader.Peek({.deadline = Deadline::After(kLong)});
+    const auto peeked = reader.Peek({}, {.deadline = Deadline::After(kLong)});
     EXPECT_TRUE(peeked.ok()) << peeked.status().DebugString();
     std::vector<std::string> found;
     for (const columns::BatchColumnType& type : **peeked) found.push_back(type.name);
@@ -177,14 +177,14 @@ TEST_F(BatchReaderTest, ColumnsAreChosenAndOrdered) {
 TEST_F(BatchReaderTest, AnInferenceFeedIsRefused) {
   client_ = Open(Mode::kInference);
   Put(MakeChunk(Wide(), 0, 1));
-  const auto peeked = reader_->Peek({.deadline = Deadline::After(kLong)});
+  const auto peeked = reader_->Peek({}, {.deadline = Deadline::After(kLong)});
   ASSERT_FALSE(peeked.ok());
   EXPECT_THAT(peeked.status().ToString(), HasSubstr("data_feed(train=False)"));
 }
 
 TEST_F(BatchReaderTest, AWaitThatEndsLosesNoRow) {
   Put(MakeChunk(Wide(), 0, 3));
-  const auto types = reader_->Peek({.deadline = Deadline::After(kLong)});
+  const auto types = reader_->Peek({}, {.deadline = Deadline::After(kLong)});
   ASSERT_TRUE(types.ok() && *types);
   columns_ = **types;
   const Result<BatchResult> early =
@@ -209,7 +209,7 @@ TEST_F(BatchReaderTest, ACallThatWaitsDoesNotHoldUpAnotherOnesDeadlineAndCheck) 
     return Status::Ok();
   };
   std::thread first([&] {
-    EXPECT_TRUE(reader_->Peek({.deadline = Deadline::After(kLong), .check = check}).ok());
+    EXPECT_TRUE(reader_->Peek({}, {.deadline = Deadline::After(kLong), .check = check}).ok());
     over = true;
   });
   waits.get_future().wait();

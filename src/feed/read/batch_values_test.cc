@@ -131,11 +131,11 @@ TEST_F(BatchReaderTest, ListsThatAreEmptyInAllRowsPassForListsOfAnything) {
   Put(MakeChunk({empty, empty, number}, 3, 2));
   FinishAndEndFeed();
   const Wait wait{.deadline = Deadline::After(kLong)};
-  const auto peeked = reader_->Peek(wait);
+  const auto peeked = reader_->Peek({}, wait);
   ASSERT_TRUE(peeked.ok() && *peeked) << peeked.status().DebugString();
   EXPECT_FALSE((**peeked)[0].known());
   EXPECT_TRUE((**peeked)[2].known());
-  const auto types = reader_->PeekInto(std::vector<std::string>{"1"}, wait);
+  const auto types = reader_->Peek(std::vector<std::string>{"1"}, wait);
   ASSERT_TRUE(types.ok() && *types) << types.status().DebugString();
   columns_ = **types;
   EXPECT_EQ(columns_[0].encoding, columns::BatchEncoding::kRagged);
@@ -164,7 +164,7 @@ TEST_F(BatchReaderTest, WhatEmptyListsHoldIsNotLookedForWithoutEnd) {
                                            {.kind = chunk::RowNodeKind::kInt, .dtype = kInt64}};
   for (std::uint64_t row = 0; row < 20; ++row) Put(MakeChunk(columns, row, 1));
   const auto types =
-      reader_->PeekInto(std::vector<std::string>{"0"}, {.deadline = Deadline::After(kLong)});
+      reader_->Peek(std::vector<std::string>{"0"}, {.deadline = Deadline::After(kLong)});
   ASSERT_TRUE(types.ok() && *types) << types.status().DebugString();
   EXPECT_FALSE((**types)[0].known());
   columns_ = {{.name = "1", .dtype = kInt64}};
@@ -212,7 +212,7 @@ TEST_F(BatchReaderTest, NestedRowsAreNamed) {
   ASSERT_TRUE(builder.Begin(bytes).ok());
   Put(bytes);
   for (int i = 0; i < 2; ++i) {
-    const auto peeked = reader_->Peek({.deadline = Deadline::After(kLong)});
+    const auto peeked = reader_->Peek({}, {.deadline = Deadline::After(kLong)});
     ASSERT_FALSE(peeked.ok());
     EXPECT_THAT(peeked.status().ToString(),
                 HasSubstr("column 'pair' of the rows is a tuple of different things"));

@@ -29,17 +29,6 @@ void ItemRanges::Add(const ItemRanges& others) {
   for (const ItemRange& range : others.ranges_) Add(range);
 }
 
-void ItemRanges::Remove(const ItemRange& range) {
-  std::vector<ItemRange> left;
-  for (const ItemRange& known : ranges_) {
-    const ItemRange before{known.begin, std::min(known.end, range.begin)};
-    const ItemRange after{std::max(known.begin, range.end), known.end};
-    if (before.begin < before.end) left.push_back(before);
-    if (after.begin < after.end && after != before) left.push_back(after);
-  }
-  ranges_ = std::move(left);
-}
-
 std::uint64_t ItemRanges::items() const {
   std::uint64_t sum = 0;
   for (const ItemRange& range : ranges_) sum += range.items();

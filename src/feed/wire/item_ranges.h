@@ -38,7 +38,6 @@ class ItemRanges {
   /// A range without items changes nothing.
   void Add(const ItemRange& range);
   void Add(const ItemRanges& others);
-  void Remove(const ItemRange& range);
 
   /// In order; none is empty, and none touches the next.
   const std::vector<ItemRange>& ranges() const { return ranges_; }

@@ -42,18 +42,6 @@ TEST(ItemRangesTest, CountsThoseOfARange) {
   EXPECT_EQ(ranges.ItemsIn({4, 4}), 0u);
 }
 
-TEST(ItemRangesTest, WhatIsRemovedLeavesTheRest) {
-  ItemRanges ranges;
-  ranges.Add({0, 10});
-  ranges.Add({20, 30});
-  ranges.Remove({5, 25});
-  EXPECT_THAT(ranges.ranges(), ElementsAre(ItemRange{0, 5}, ItemRange{25, 30}));
-  ranges.Remove({1, 2});
-  EXPECT_THAT(ranges.ranges(), ElementsAre(ItemRange{0, 1}, ItemRange{2, 5}, ItemRange{25, 30}));
-  ranges.Remove({0, 40});
-  EXPECT_THAT(ranges.ranges(), testing::IsEmpty());
-}
-
 TEST(ItemRangesTest, StretchesCoverEverything) {
   const ItemRanges ranges = Of({{2, 4}, {7, 8}});
   const auto from = [&](std::uint64_t item) {

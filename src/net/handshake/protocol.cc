@@ -49,10 +49,6 @@ Result<Encryption> EncryptionFromWord(std::string_view word) {
   return ChoiceNamed("spark.tfos.encrypt", kEncryptions, word);
 }
 
-std::string_view EncryptionWord(Encryption encryption) {
-  return ChoiceName(kEncryptions, encryption);
-}
-
 Result<Channel> LeastChannel(int socket, Encryption encryption) {
   sockaddr_storage ours{};
   sockaddr_storage theirs{};

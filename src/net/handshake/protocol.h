@@ -43,7 +43,6 @@ enum class Encryption {
 };
 /// From `false`, `auto` and `true`. Bad input for another word.
 Result<Encryption> EncryptionFromWord(std::string_view word);
-std::string_view EncryptionWord(Encryption encryption);
 
 /// The weakest channel that a connected socket may have. Errors: what the system says.
 Result<Channel> LeastChannel(int socket, Encryption encryption);

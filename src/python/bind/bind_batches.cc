@@ -49,7 +49,7 @@ std::optional<std::vector<ColumnTuple>> Peek(datasets::BatchSource& source, bool
                                              const std::vector<std::string>& lists) {
   const auto types = ValueOrThrow(WithoutGil([&] {
     const Wait wait = {.check = &CheckSignals};
-    return known ? source.reader().KnownColumns(wait) : source.reader().PeekInto(lists, wait);
+    return known ? source.reader().KnownColumns(wait) : source.reader().Peek(lists, wait);
   }));
   if (!types) return std::nullopt;
   std::vector<ColumnTuple> columns;

@@ -10,6 +10,7 @@
 
 #include "base/format.h"
 #include "control/coordinator/roster/elastic_roster_fixture.h"
+#include "control/coordinator/roster/node_words.h"
 
 namespace tfos::control {
 namespace {
@@ -243,7 +244,7 @@ TEST_F(AvoidedHostTest, ANodeIsTurnedAwayFromAHostOnWhichNodesWereLost) {
             "host a is avoided: nodes were lost there 2 times within 5.0 s. Another host is to "
             "take the node (spark.tfos.hosts.maxLosses, spark.tfos.hosts.lossPeriod)");
   EXPECT_THAT(TurnedAwayNow(), ElementsAre("2 a"));
-  EXPECT_THAT(roster_.Explain(2, now_), HasSubstr("signal 9. host a is avoided: "));
+  EXPECT_THAT(ExplainNode(roster_.Nodes(now_)[2], ""), HasSubstr("signal 9. host a is avoided: "));
   EXPECT_NE(ComeTo("a"), "");
   EXPECT_THAT(TurnedAwayNow(), IsEmpty()) << "it is told once";
   EXPECT_EQ(ComeTo("b"), "");

@@ -170,9 +170,6 @@ class Roster {
   /// Metrics of nodes that reported any other than the last time this was called.
   std::vector<NodeMetrics> TakeChangedMetrics();
 
-  /// One sentence about a node for people: which it is, its state, for how long, and the reason.
-  std::string Explain(int node_id, TimePoint now) const;
-
  private:
   /// A node that is lost so often within `loss_period` will be lost again.
   static constexpr std::size_t kMostLosses = 16;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "control/coordinator/roster/node_words.h"
 #include "control/coordinator/roster/offices/latest_metrics.h"
 #include "control/coordinator/roster/roster_fixture.h"
 
@@ -332,7 +333,7 @@ TEST_F(RosterTest, ExplainsEachNodeInASentence) {
   RegisterNode(1);
   roster_.SetState(1, State(kRegistered, "importing TensorFlow"), clock_.Now());
   clock_.Advance(milliseconds(2500));
-  EXPECT_EQ(roster_.Explain(1, clock_.Now()),
+  EXPECT_EQ(ExplainNode(roster_.Nodes(clock_.Now())[1], "10.0.0.5:7077"),
             "worker:0 (node 1 on h1): registered for 2.5 s (importing TensorFlow)");
 }
 

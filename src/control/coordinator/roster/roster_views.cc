@@ -78,11 +78,6 @@ std::vector<NodeMetrics> Roster::TakeChangedMetrics() {
   return changed;
 }
 
-std::string Roster::Explain(int node_id, TimePoint now) const {
-  return ExplainNode(Info(nodes_[static_cast<std::size_t>(node_id)], now),
-                     options_.coordinator_address);
-}
-
 NodeInfo Roster::Info(const Node& node, TimePoint now) const {
   NodeInfo info = node.info;
   info.since_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now - node.since);
