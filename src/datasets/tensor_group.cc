@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/format.h"
-#include "base/thread/guarded.h"
 #include "base/thread/mutex.h"
 #include "collective/fused.h"
+#include "tensorflow/run_for_c.h"
 #include "tensorflow/tf_code_of.h"
 #include "tensorflow/tf_codes.h"
 
@@ -52,23 +52,10 @@ std::vector<Exchanged> ExchangedOf(const tfos_exchanged* tensors, std::int32_t c
   return all;
 }
 
-/// Runs `work`, which gives a Status; its code, and its text in `message` if it failed. The text is
-/// null when there is no memory for one.
 template <typename Work>
 std::int32_t Run(char** message, Work work) {
-  std::int32_t code = tensorflow::kTfOk;
-  Guarded(
-      [&] {
-        const Status status = work();
-        if (status.ok()) return;
-        code = tensorflow::TfCodeOf(status.kind());
-        *message = ::strdup(status.ToString().c_str());
-      },
-      [&](ErrorKind kind, const char* what) {
-        code = tensorflow::TfCodeOf(kind);
-        *message = ::strdup(what);
-      });
-  return code;
+  return tensorflow::RunForC(
+      message, work, [](const Status& status) { return tensorflow::TfCodeOf(status.kind()); });
 }
 
 }  // namespace

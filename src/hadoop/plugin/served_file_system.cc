@@ -2,13 +2,11 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <utility>
 
-#include "base/thread/guarded.h"
-#include "tensorflow/tf_code_of.h"
+#include "tensorflow/run_for_c.h"
 #include "tensorflow/tf_codes.h"
 
 namespace tfos::hadoop {
@@ -70,23 +68,9 @@ FileSystem& Files(void* context) { return *static_cast<FileSystem*>(context); }
 ReadableFile& Readable(void* file) { return *static_cast<ReadableFile*>(file); }
 WritableFile& Writable(void* file) { return *static_cast<WritableFile*>(file); }
 
-/// Runs `work`, which gives a Status, for C.
 template <typename Work>
 std::int32_t Run(char** message, Work work) {
-  std::int32_t code = tensorflow::kTfOk;
-  *message = nullptr;
-  Guarded(
-      [&] {
-        const Status status = work();
-        if (status.ok()) return;
-        code = CodeOf(status);
-        *message = ::strdup(status.ToString().c_str());
-      },
-      [&](ErrorKind kind, const char* what) {
-        code = tensorflow::TfCodeOf(kind);
-        *message = ::strdup(what);
-      });
-  return code;
+  return tensorflow::RunForC(message, work, CodeOf);
 }
 
 /// Gives a file away.
