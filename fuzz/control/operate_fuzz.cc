@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/process/process_state.h"
 #include "base/profile/stack_profile.h"
 #include "cli/operate/profile_report.h"
-#include "control/agent/answers/thread_states.h"
 #include "control/coordinator/operations.h"
 #include "control/host/clusters/cluster_record.h"
 #include "control/host/gpus/gpu_lease.h"
@@ -24,7 +24,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (query.ok() && (query->after < -1 || query->lines < 0 || query->wait.count() < 0)) {
     std::abort();
   }
-  if (tfos::control::ParseThreadState(text).cpu_seconds < 0) std::abort();
+  if (const auto stat = tfos::ParseProcessStat(text);
+      stat.has_value() && (stat->cpu_seconds < 0 || stat->rss_bytes < 0)) {
+    std::abort();
+  }
   tfos::control::GpuUsageReader gpus(2);
   const tfos::Clock::TimePoint now;
   const bool read = gpus.Add(text, now).ok();

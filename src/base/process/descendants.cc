@@ -9,14 +9,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <cstring>
 #include <memory>
-#include <string>
-#include <string_view>
 
 #include "base/format.h"
 #include "base/process/pidfd.h"
+#include "base/process/process_state.h"
 
 namespace tfos {
 namespace {
@@ -29,26 +27,6 @@ struct Process {
 struct CloseFolder {
   void operator()(DIR* folder) const { ::closedir(folder); }
 };
-struct CloseFile {
-  void operator()(FILE* file) const { ::fclose(file); }
-};
-
-/// 0: it has ended.
-pid_t ParentOf(pid_t pid) {
-  const std::unique_ptr<FILE, CloseFile> file(
-      ::fopen(fmt::format("/proc/{}/stat", pid).c_str(), "re"));
-  if (file == nullptr) return 0;
-  char text[512] = {};
-  const std::size_t got = ::fread(text, 1, sizeof(text) - 1, file.get());
-  // PID (NAME) STATE PARENT ...; a name may have anything in it.
-  const std::string_view line(text, got);
-  const std::size_t name_end = line.rfind(')');
-  if (name_end == std::string_view::npos || name_end + 4 >= line.size()) return 0;
-  pid_t parent = 0;
-  std::from_chars(text + name_end + 4, text + got, parent);
-  return parent;
-}
-
 std::vector<Process> AllProcesses() {
   std::vector<Process> processes;
   const std::unique_ptr<DIR, CloseFolder> folder(::opendir("/proc"));
@@ -57,7 +35,8 @@ std::vector<Process> AllProcesses() {
     const char* const end = entry->d_name + std::strlen(entry->d_name);
     pid_t pid = 0;
     if (std::from_chars(entry->d_name, end, pid).ptr != end) continue;
-    processes.push_back({.pid = pid, .parent = ParentOf(pid)});
+    const auto stat = ReadProcessStat(fmt::format("/proc/{}", pid));
+    if (stat) processes.push_back({.pid = pid, .parent = stat->parent});
   }
   return processes;
 }

@@ -3,6 +3,8 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +26,28 @@ struct ProcessState {
 
 /// Reads it from /proc. Errors: reconnect when there is no such process.
 Result<ProcessState> ReadProcessState(pid_t pid);
+
+/// What the kernel says of a process or of a thread in a line, the one of /proc/PID/stat or of
+/// /proc/PID/task/TID/stat. What the line lacks has the values of here.
+///
+/// Owner and lifetime: a value. Threads: any.
+struct ProcessStat {
+  std::string name;
+  char state = '?';  ///< As that of ProcessState.
+  pid_t parent = 0;
+  unsigned flags = 0;          ///< PF_... of the kernel's include/linux/sched.h.
+  double cpu_seconds = 0;      ///< Since it began, in programs and the kernel.
+  std::int64_t rss_bytes = 0;  ///< Of memory that is resident now, shared memory included.
+};
+
+/// Reads the line from a folder of /proc; nullopt where there is no such process.
+std::optional<ProcessStat> ReadProcessStat(const std::string& folder);
+
+/// The same from the line's text; nullopt where that has no name.
+std::optional<ProcessStat> ParseProcessStat(std::string_view line);
+
+/// The text of a file of /proc; empty where it can't be read.
+std::string ReadProcFile(const std::string& path);
 
 /// Whether the process has ended, or its main thread is on the way out in the kernel. All threads
 /// of a process that is killed are, before the first of its descriptors is closed; its pidfd tells

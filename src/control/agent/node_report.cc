@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "base/format.h"
-#include "control/host/process_usage.h"
+#include "base/process/process_state.h"
 #include "control/messages/launch_messages.h"
 #include "control/messages/parts/metric_names.h"
 
@@ -30,9 +30,9 @@ Metrics WithUsage(Metrics metrics, std::int64_t pid, const std::optional<GpuUsag
   const auto add = [&](const char* name, MetricValue value) {
     if (metrics.size() < kMostMetrics) metrics.emplace(name, std::move(value));
   };
-  if (const auto usage = ReadProcessUsage(static_cast<pid_t>(pid)); usage.has_value()) {
-    add(KnownName("cpu_seconds"), usage->cpu_seconds);
-    add(KnownName("rss_bytes"), usage->rss_bytes);
+  if (const auto stat = ReadProcessStat(fmt::format("/proc/{}", pid)); stat.has_value()) {
+    add(KnownName("cpu_seconds"), stat->cpu_seconds);
+    add(KnownName("rss_bytes"), stat->rss_bytes);
   }
   if (!gpus.has_value()) return metrics;
   if (gpus->utilization.has_value()) add(KnownName("gpu_utilization"), *gpus->utilization);

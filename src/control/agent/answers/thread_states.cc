@@ -1,28 +1,22 @@
 #include "control/agent/answers/thread_states.h"
 
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
-#include <sstream>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "base/format.h"
+#include "base/process/process_state.h"
 
 namespace tfos::control {
 namespace {
 
 constexpr std::size_t kMostThreads = 1000;
-// Fields of /proc/PID/task/TID/stat, counted from the state, which is field 0.
-constexpr int kUserTicks = 11;
-constexpr int kKernelTicks = 12;
 
 struct NamedCall {
   long number;
@@ -64,11 +58,6 @@ constexpr NamedCall kCalls[] = {
 #endif
 };
 
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 std::string_view StateInWords(char state) {
   switch (state) {
     case 'R':
@@ -102,39 +91,16 @@ std::string SystemCall(std::string_view text) {
 }
 
 std::string DescribeThread(const std::string& folder, pid_t thread) {
-  const ThreadState state = ParseThreadState(ReadFile(folder + "/stat"));
-  std::string line =
-      fmt::format("{:>8}  {:<15}  {}", thread, state.name, StateInWords(state.state));
-  const std::string kernel = ReadFile(folder + "/wchan");
+  const ProcessStat stat = ReadProcessStat(folder).value_or(ProcessStat{});
+  std::string line = fmt::format("{:>8}  {:<15}  {}", thread, stat.name, StateInWords(stat.state));
+  const std::string kernel = ReadProcFile(folder + "/wchan");
   if (!kernel.empty() && kernel != "0") line += fmt::format(", in {}", kernel);
-  const std::string call = SystemCall(ReadFile(folder + "/syscall"));
+  const std::string call = SystemCall(ReadProcFile(folder + "/syscall"));
   if (!call.empty()) line += fmt::format(" ({})", call);
-  return line + fmt::format(", {:.2f} s of CPU\n", state.cpu_seconds);
+  return line + fmt::format(", {:.2f} s of CPU\n", stat.cpu_seconds);
 }
 
 }  // namespace
-
-ThreadState ParseThreadState(std::string_view stat) {
-  ThreadState state;
-  // TID (NAME) STATE PPID ...; a name may have anything in it.
-  const std::size_t name = stat.find('(');
-  const std::size_t name_end = stat.rfind(')');
-  if (name == std::string_view::npos || name_end == std::string_view::npos || name_end < name) {
-    return state;
-  }
-  state.name = stat.substr(name + 1, name_end - name - 1);
-  std::istringstream fields{std::string(stat.substr(name_end + 1))};
-  std::string letter;
-  if (fields >> letter) state.state = letter.front();
-  std::int64_t field = 0;
-  std::int64_t ticks = 0;
-  for (int i = 1; i <= kKernelTicks && fields >> field; ++i) {
-    if (i == kUserTicks || i == kKernelTicks)
-      ticks += std::clamp(field, std::int64_t{0}, INT64_MAX / 4);
-  }
-  state.cpu_seconds = static_cast<double>(ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
-  return state;
-}
 
 std::string DescribeThreads(pid_t pid) {
   const std::string folder = fmt::format("/proc/{}/task", pid);

@@ -4,21 +4,8 @@
 #include <sys/types.h>
 
 #include <string>
-#include <string_view>
 
 namespace tfos::control {
-
-/// What the kernel says of a thread.
-///
-/// Owner and lifetime: a value. Threads: any.
-struct ThreadState {
-  std::string name;
-  char state = '?';        ///< As in proc(5).
-  double cpu_seconds = 0;  ///< Since it began.
-};
-
-/// From the text of /proc/PID/task/TID/stat. What it does not say stays as it is.
-ThreadState ParseThreadState(std::string_view stat);
 
 /// A line for each thread of a process, for people: its number and name, what it does, the function
 /// of the kernel and the system call that it waits in where the kernel tells, and its CPU time.

@@ -18,27 +18,6 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-const std::string kStat =
-    "12 (a) name) S 1 12 12 0 -1 4194560 1 2 3 4 250 50 7 8 20 0 1 0 99 1000 10 "
-    "18446744073709551615";
-
-TEST(ThreadStatesTest, ReadsWhatTheKernelSays) {
-  const ThreadState state = ParseThreadState(kStat);
-  EXPECT_EQ(state.name, "a) name");
-  EXPECT_EQ(state.state, 'S');
-  EXPECT_DOUBLE_EQ(state.cpu_seconds, 300.0 / static_cast<double>(::sysconf(_SC_CLK_TCK)));
-}
-
-TEST(ThreadStatesTest, AnyTextIsRead) {
-  for (std::size_t bit = 0; bit < kStat.size() * 8; ++bit) {
-    std::string flipped = kStat;
-    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
-    EXPECT_GE(ParseThreadState(flipped).cpu_seconds, 0);
-    EXPECT_LE(ParseThreadState(kStat.substr(0, bit / 8)).name.size(), 7u);
-  }
-  EXPECT_EQ(ParseThreadState(")(").state, '?');
-}
-
 TEST(ThreadStatesTest, SaysWhatAThreadWaitsIn) {
   std::promise<pid_t> number;
   std::promise<void> end;
