@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/text/printable.h"
+#include "base/printable.h"
 
 // As Spark writes them.
 #define SPDLOG_LEVEL_NAMES \

@@ -12,10 +12,10 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/printable.h"
 #include "base/profile/symbols.h"
 #include "base/profile/unwind/thread_copier.h"
 #include "base/profile/unwind/unwinder.h"
-#include "base/text/printable.h"
 
 namespace tfos {
 namespace {

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/printable.h"
 #include "base/text/endpoint.h"
-#include "base/text/printable.h"
 #include "base/time/deadline.h"
 
 namespace tfos::cli {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/format.h"
-#include "base/text/printable.h"
+#include "base/printable.h"
 #include "control/ask/failure_text.h"
 
 namespace tfos::cli {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/printable.h"
 #include "base/text/json_fields.h"
-#include "base/text/printable.h"
 
 namespace tfos::cli {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/printable.h"
 #include "base/text/json_fields.h"
-#include "base/text/printable.h"
 
 namespace tfos::control {
 namespace {

@@ -1,5 +1,5 @@
-#ifndef TFOS_BASE_TEXT_PRINTABLE_H_
-#define TFOS_BASE_TEXT_PRINTABLE_H_
+#ifndef TFOS_BASE_PRINTABLE_H_
+#define TFOS_BASE_PRINTABLE_H_
 
 #include <string>
 #include <string_view>
@@ -15,4 +15,4 @@ std::string PrintableLines(std::string_view text, std::string_view indent = "");
 
 }  // namespace tfos
 
-#endif  // TFOS_BASE_TEXT_PRINTABLE_H_
+#endif  // TFOS_BASE_PRINTABLE_H_
