@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
+
+from tfos.base.printable import printable
 
 
 def complain(command: str, problem: object) -> None:
     """Says on standard error why the command fails. What it names may come from a file of others:
     control characters, which a terminal obeys, are spaces; lines stay."""
-    text = re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", " ", str(problem))
+    text = "\n".join(map(printable, str(problem).split("\n")))
     print(f"tfos {command}: {text}", file=sys.stderr)
 
 

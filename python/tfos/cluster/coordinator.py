@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from tfos.base import control_message
+from tfos.base.printable import printable
 from tfos.cluster.coordinator_process import CoordinatorProcess
 from tfos.cluster.losses import ExecutorLosses
 from tfos.errors import ClusterStoppedError, FeedError, NodeFailedError, NodeLostError
@@ -436,7 +437,7 @@ class Coordinator:
                 # One without a host has never come, and nothing was lost with it.
                 newly_lost = node["state"] == "lost" != before.get("state") and node["host"]
                 if newly_lost and self._may_lose_nodes:
-                    logger.warning("%s is lost: %s", node_name(node), node["detail"])
+                    logger.warning("%s is lost: %s", node_name(node), printable(node["detail"]))
                     if self._losses is not None:
                         self._losses.tell(node)
                 self._note_another(node)
@@ -461,7 +462,7 @@ class Coordinator:
             case "turned_away":
                 self._turned_away.add(event["node_id"])
                 name = node_name(self._nodes[event["node_id"]])
-                logger.warning("%s was turned away: %s", name, event["reason"])
+                logger.warning("%s was turned away: %s", name, printable(event["reason"]))
             case "waiting":
                 self._waits = event["reason"]
             case "finished":

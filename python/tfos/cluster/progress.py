@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, TextIO
 
+from tfos.base.printable import printable
 from tfos.cluster.coordinator import FINAL_STATES
 from tfos.cluster.ledger import Ledger
 
@@ -414,7 +415,7 @@ def describe(node: dict[str, Any]) -> str:
     elif stuck := seconds_without_step(node):
         waits = ", waits for other nodes" if _waits_for_others(node) else ""
         words.append(f"(no step for {_clock(stuck)}{waits})")
-    return " ".join(words)
+    return printable(" ".join(words))
 
 
 def number(value: Any) -> str:

@@ -113,10 +113,10 @@ def run(
     try:
         returned = stage.mapPartitionsWithIndex(executor.SameVersion(task)).collect()
     except Exception as error:
-        text = _remote_traceback(error)
+        explained = failures.explained(error)
         # Spark's own errors say more than the first of their lines.
-        cause = None if isinstance(failures.explained(error), TfosError) else error
-        raise TfosError(f"an instance failed: {text}") from cause
+        cause = None if isinstance(explained, TfosError) else error
+        raise TfosError(f"an instance failed: {_remote_traceback(error, explained)}") from cause
     return [cloudpickle.loads(pickled) for pickled in returned]
 
 
@@ -196,11 +196,11 @@ class _Task:
         yield outcome.pickled
 
 
-def _remote_traceback(error: Exception) -> str:
+def _remote_traceback(error: Exception, explained: Exception) -> str:
     text = str(error)
     before, mark, rest = text.partition(failures.MARK)
     if not mark:
-        return str(failures.explained(error))
+        return str(explained)
     where = before.rstrip().rpartition("instance ")[2]
     return f"instance {where}\n{rest.partition(failures.MARK)[0].strip()}"
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kPhaseNames[] = {"joining", "node runs", "lingering", "ending", "left"};
 constexpr std::string_view kVerdictNames[] = {"open", "stopped", "done", "failed"};
-constexpr std::string_view kEventNames[] = {
+constexpr std::string_view kEventNames[kAgentEvents] = {
     "start asked",      "node started",  "TensorBoard started", "node said done",
     "node said failed", "node ended",    "TensorBoard ended",   "stop asked",
     "coordinator lost", "task detached", "task lost",           "failed"};

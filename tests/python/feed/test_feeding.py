@@ -139,6 +139,8 @@ def test_progress_shows_rows_states_and_the_programs_step(capsys):
         "metrics": {"rows": 1200, "feed_bytes": 10, "step": 3, "loss": 0.25},
     }
     assert describe(node) == "worker:0 running step=3 loss=0.2500"
+    obeyed = {**node, "detail": "a\nb\x1b[2J\x9b2J"}
+    assert describe(obeyed) == "worker:0 running (a b [2J 2J) step=3 loss=0.2500"
     Progress(True).show([node], "feeding")
     assert "1,200 rows read" in capsys.readouterr().err
 
