@@ -126,6 +126,7 @@ class Rig:
             "until_read": False,
             "bears_losses": False,
             "repeats": False,
+            "trained": {},
         }
 
         def run():

@@ -23,7 +23,7 @@ namespace tfos::net {
 class TlsWire {
  public:
   /// Stays in a core's cache, and keeps the other end busy while the next is encrypted.
-  static constexpr std::size_t kBatchBytes = std::size_t{64} << 10;
+  static constexpr std::size_t kBatchBytes = std::size_t{96} << 10;
 
   /// Enough for the handshake, in which the other end may be anybody.
   static constexpr std::size_t kFirstBytes = std::size_t{1} << 10;
