@@ -298,6 +298,7 @@ def test_a_wrong_command_is_found(code, fault):
 #: Messages in tables of troubleshooting that aren't tfos's.
 OTHERS_MESSAGES = (
     "running beyond physical memory limits",
+    "Your input ran out of data; interrupting training",
     "./environment/bin/python: No such file or directory",
     "ModuleNotFoundError",
     "ValueError ... PerReplica",
