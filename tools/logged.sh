@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Runs a command whose output is long, and that nobody reads unless it fails:
 #   tools/logged.sh LOG COMMAND...
-# All of the output goes to the file LOG. Its latest line says how far the command is: in place on a
-# terminal, elsewhere every 20 s (TFOS_LOG_SECONDS). When the command fails, LOG is named, its lines
-# about errors and its last 40 lines are shown, or all of it where TFOS_WHOLE_LOGS is set, and the exit
-# status is the command's.
+# All of the output goes to the file LOG. The seconds and its latest line say how far the command is:
+# in place on a terminal, elsewhere every 20 s (TFOS_LOG_SECONDS). When the command fails, LOG is
+# named, its lines about errors and its last 40 lines are shown, or all of it where TFOS_WHOLE_LOGS is
+# set, and the exit status is the command's.
 set -uo pipefail
 
 if (($# < 2)); then
@@ -26,7 +26,7 @@ fi
 
 # What it reads, as far as it comes. A line that is longer than the terminal would not stay in place.
 show() {
-  local latest="" line status shown=$SECONDS
+  local latest="" line now status shown=$SECONDS
   while true; do
     status=0
     IFS= read -r -t 1 line || status=$?
@@ -34,11 +34,12 @@ show() {
     ((status == 0 || status > 128)) || break
     if ((status == 0)) && [[ $line =~ [^[:space:]].* ]]; then
       latest=${BASH_REMATCH[0]//[[:cntrl:]]/ }
-      if [[ $on_terminal == yes ]]; then
-        printf '\r%s\e[K' "${latest:0:columns - 1}"
-      fi
     fi
-    if [[ $on_terminal == no ]] && ((SECONDS - shown >= interval)); then
+    # The seconds go on where one step is long, such as the last one of pip.
+    if [[ $on_terminal == yes && -n $latest ]]; then
+      now="$SECONDS s: $latest"
+      printf '\r%s\e[K' "${now:0:columns - 1}"
+    elif [[ $on_terminal == no ]] && ((SECONDS - shown >= interval)); then
       printf '%s\n' "after $SECONDS s: ${latest:0:columns}"
       shown=$SECONDS
     fi

@@ -11,8 +11,9 @@
 
 namespace tfos::tensorflow {
 
-/// Runs `work`, which gives a Status; the code that `code_of` gives of it, and its text in
-/// `message` if it failed. The text is null when there is no memory for one.
+/// Runs `work`, which returns a Status, and returns the code that `code_of` makes of it. Where
+/// `work` failed, `message` gets the Status' text, which the caller frees; it stays null where
+/// there is no memory for the text.
 template <typename Work, typename CodeOf>
 std::int32_t RunForC(char** message, Work work, CodeOf code_of) {
   std::int32_t code = kTfOk;

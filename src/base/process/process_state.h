@@ -40,10 +40,11 @@ struct ProcessStat {
   std::int64_t rss_bytes = 0;  ///< Of memory that is resident now, shared memory included.
 };
 
-/// Reads the line from a folder of /proc; nullopt where there is no such process.
+/// Reads the file `stat` in a process's folder of /proc, such as "/proc/42"; nullopt where there is
+/// no such process.
 std::optional<ProcessStat> ReadProcessStat(const std::string& folder);
 
-/// The same from the line's text; nullopt where that has no name.
+/// The same from the one line of that file; nullopt where the line has no name.
 std::optional<ProcessStat> ParseProcessStat(std::string_view line);
 
 /// The text of a file of /proc; empty where it can't be read.

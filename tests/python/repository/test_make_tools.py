@@ -88,11 +88,11 @@ def test_long_output_is_in_a_file_and_its_latest_line_says_how_far_it_is(tmp_pat
     assert logged(tmp_path, LONG_OUTPUT)[0].stdout == ""
 
 
-def test_on_a_terminal_the_latest_line_stays_in_place(tmp_path):
+def test_on_a_terminal_the_latest_line_stays_in_place_and_the_seconds_go_on(tmp_path):
     primary, secondary = pty.openpty()
     with os.fdopen(primary, "rb", 0) as terminal, os.fdopen(secondary, "wb", 0) as end:
         fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
-        script = f'echo "[1/1] {"x" * 100}"'
+        script = f'echo "[1/1] {"x" * 100}"; sleep 2.5'
         command = ["tools/logged.sh", str(tmp_path / "log"), "bash", "-c", script]
         environment = {**os.environ, "TERM": "xterm"}
         done = subprocess.run(
@@ -100,7 +100,12 @@ def test_on_a_terminal_the_latest_line_stays_in_place(tmp_path):
         )
         assert done.returncode == 0
         shown = terminal.read(1000).decode()
-    assert shown == f"\r[1/1] {'x' * 33}\x1b[K\r\x1b[K"
+    start, *lines, end_of_line = shown.split("\r")
+    assert (start, end_of_line) == ("", "\x1b[K")
+    for line in lines:
+        assert re.fullmatch(r"[0-9]+ s: \[1/1\] x+\x1b\[K", line)
+        assert len(line) == 39 + len("\x1b[K")
+    assert len(set(lines)) >= 2
 
 
 def test_what_fails_names_its_log_and_shows_why(tmp_path):
