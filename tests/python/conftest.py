@@ -55,9 +55,6 @@ LONGEST_FIRST = (
     "test_notebook.py",
 )
 
-#: PyTorch takes gigabytes: `make test-backends` names a Python that has it, and runs this.
-collect_ignore = [] if "TFOS_TESTS_PYTHON" in os.environ else ["node/test_torch.py"]
-
 #: What `empty_directory` makes with the help of HDFS.
 REMOTE_DIRECTORIES = {"hdfs", "viewfs", "faulty", "s3a"}
 

@@ -19,7 +19,7 @@ from sanitizer_parts import EXTENSION, FOLDERS, SANITIZERS
 #: Minutes of each part on two cores, with nothing in ccache: each must fit beside the tests.
 MINUTES = {
     "analyse": 8,
-    "fuzz": 9,
+    "fuzz": 12,
     "chaos": 8,
     "address/data": 7,
     "address/feed": 10,

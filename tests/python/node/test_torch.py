@@ -1,5 +1,4 @@
-"""Nodes whose Keras runs on PyTorch, without TensorFlow: `make test-backends` alone runs this, as
-PyTorch takes gigabytes."""
+"""Nodes whose Keras runs on PyTorch, without TensorFlow: `make test-backends` alone runs this."""
 
 from __future__ import annotations
 
@@ -13,6 +12,11 @@ import tfos
 from support.programs import backends as programs
 
 EPOCHS = 3
+
+pytestmark = pytest.mark.skipif(
+    "TFOS_TESTS_PYTHON" not in os.environ,
+    reason="PyTorch takes gigabytes: make test-backends names a Python that has it",
+)
 
 
 @pytest.fixture

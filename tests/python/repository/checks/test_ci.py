@@ -57,8 +57,8 @@ def test_a_good_run_ends_with_its_slowest_tests(ci):
     assert (done.returncode, done.stderr) == (0, "")
     _, end = done.stdout.split("What each step took:")
     lines = [line.strip() for line in end.splitlines() if line]
-    assert lines[:2] == ["1 s  make lint", "1 s  make test"]
-    assert lines[2:4] == ["The 20 slowest tests:", "7.5 s  tests.test_it::test_slow"]
+    assert lines[:3] == ["1 s  make lint", "1 s  make test", "1 s  make demo"]
+    assert lines[3:5] == ["The 20 slowest tests:", "7.5 s  tests.test_it::test_slow"]
     assert lines[-1] == "2 passed, 0 failed, 0 skipped"
 
 
@@ -75,6 +75,10 @@ def test_a_failed_step_fails_the_run_though_all_tests_have_passed(ci):
     done = ci(test=f"{ci.leave()}; exit 2")
     assert done.returncode == 1
     assert done.stdout.splitlines()[-1] == "2 passed, 0 failed, 0 skipped"
+
+
+def test_a_failed_demo_fails_the_run(ci):
+    assert ci(test=ci.leave(), demo="exit 2").returncode == 1
 
 
 def test_a_run_that_ends_before_the_tests_has_none_to_report(ci):

@@ -16,6 +16,7 @@ MAY_SKIP_VARIABLE = "TFOS_TESTS_MAY_SKIP"
 
 #: {what the reason of a skip begins with: why the test can't run on a machine that we test on}.
 MAY_BE_MISSING = {
+    r"PyTorch takes gigabytes": "make test-backends fetches it, and runs these tests",
     r"this kernel takes connections however full": "a sandbox's kernel has no limit that could be reached",
     r"(network|UTS) namespaces can't be (made|joined) here": "they need root, or user namespaces, which containers may lack",
 }
