@@ -26,8 +26,9 @@ namespace {
 class Loan {
  public:
   explicit Loan(const tfos_batch_source& source) : source_(source) {}
+  /// With the GIL, though what it gives back may be a chunk, for which the feed may wait.
   ~Loan() {
-    if (filled_) source_.release_batch(&batch_);
+    if (filled_) WithoutGil([this] { source_.release_batch(&batch_); });
   }
   Loan(const Loan&) = delete;
   Loan& operator=(const Loan&) = delete;
@@ -126,6 +127,10 @@ nb::object StringArray(const tfos_tensor& tensor, const NumpyTypes& numpy) {
 }
 
 }  // namespace
+
+ArrayBatches::~ArrayBatches() {
+  WithoutGil([this] { source_.release(source_.context); });
+}
 
 void ArrayBatches::Begin() {
   WithoutGil([&] { source_.begin(source_.context); });

@@ -20,7 +20,7 @@ namespace tfos::python {
 class ArrayBatches {
  public:
   explicit ArrayBatches(const tfos_batch_source& source) : source_(source) {}
-  ~ArrayBatches() { source_.release(source_.context); }
+  ~ArrayBatches();
   ArrayBatches(const ArrayBatches&) = delete;
   ArrayBatches& operator=(const ArrayBatches&) = delete;
 

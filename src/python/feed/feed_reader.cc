@@ -59,6 +59,10 @@ std::uint64_t PassOver(RowDecoder& decoder, std::uint64_t count) {
 
 }  // namespace
 
+FeedReader::~FeedReader() {
+  if (chunk_) LetGoOfChunk();
+}
+
 nb::list FeedReader::NextRows(std::size_t count, bool cross_partition,
                               std::optional<double> timeout_seconds) {
   const OneCaller only(reading_, "next_rows", "reader of a feed");
@@ -129,7 +133,10 @@ void FeedReader::Read(bool cross_partition, std::optional<double> timeout_second
     }
     feed::Next next = ValueOrThrow(std::move(came));
     if (auto* loan = std::get_if<feed::ChunkLoan>(&next)) {
-      if (loan->is_sample()) continue;
+      if (loan->is_sample()) {
+        WithoutGil([loan] { loan->Release(); });
+        continue;
+      }
       // Not emplace(): Clang takes a nested class for not yet constructible within its class.
       Chunk chunk;
       chunk.loan = std::move(*loan);
@@ -186,12 +193,16 @@ void FeedReader::OnTaken(std::size_t count) {
   }
   // The feed's lock is taken without the GIL: its holder must never wait for Python.
   if (chunk_->decoder->at_end()) {
-    feed::ChunkLoan read = std::move(chunk_->loan);
-    chunk_.reset();
-    WithoutGil([&] { read.Release(); });
+    LetGoOfChunk();
   } else if (chunk_->loan.until_read()) {
     WithoutGil([&] { chunk_->loan.MarkRead(chunk_->taken); });
   }
+}
+
+void FeedReader::LetGoOfChunk() {
+  feed::ChunkLoan read = std::move(chunk_->loan);
+  chunk_.reset();
+  WithoutGil([&] { read.Release(); });
 }
 
 FeedReader::Session& FeedReader::SessionOf(const feed::ChunkLoan& loan) {

@@ -30,6 +30,9 @@ class FeedReader {
  public:
   FeedReader(std::shared_ptr<node::NodeFeed> feed, std::string queue)
       : feed_(std::move(feed)), queue_(std::move(queue)), encoder_(server().pickles()) {}
+  ~FeedReader();
+  FeedReader(const FeedReader&) = delete;
+  FeedReader& operator=(const FeedReader&) = delete;
 
   /// Waits for `count` rows. Returns fewer only at the end of the feed and, unless
   /// `cross_partition`, at the end of an inference partition that had some. Without
@@ -85,6 +88,7 @@ class FeedReader {
   static std::size_t RowsAhead(Chunk& chunk, std::size_t wanted);
   /// Accounts for rows that were taken from the chunk, and lets go of it when that was all.
   void OnTaken(std::size_t count);
+  void LetGoOfChunk();
   void OnPartitionEnd(const feed::PartitionEnd& end);
   Session& SessionOf(const feed::ChunkLoan& loan);
   void CheckUnanswered(std::size_t results) const;

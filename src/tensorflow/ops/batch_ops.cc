@@ -59,7 +59,9 @@ class Batch {
   tfos_batch batch_{};
 };
 
-/// Called when the last user of a tensor lets go of it, on any thread.
+/// Called when the last user of a tensor lets go of it, on any thread. Where that is Python, it
+/// holds the GIL meanwhile: this library knows nothing of Python, and TensorFlow does not release
+/// it.
 struct Owner {
   void* owner;
   void (*release)(void*);

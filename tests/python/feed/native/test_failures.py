@@ -217,3 +217,85 @@ def test_a_writer_serves_one_thread_and_is_closed_by_any(make_nodes: Any, pool: 
         waiting.result(TIMEOUT)
     with pytest.raises(BadInputError, match="closed"):
         writer.write_rows([3])
+
+
+# The end of a read gives its memory to a feeder that waits for some. There is none to be had, and
+# the thread that read says so on a standard output that takes nothing until another thread reads it.
+SLOW_RELEASE = """
+import os, resource, sys, threading
+from support.feed_nodes import TIMEOUT, Nodes
+from support.waiting import wait_for
+from tfos.errors import FeedError
+
+MEMORY, REGION = 1 << 20, 1 << 16
+ROW = bytes(100_000)
+nodes = Nodes(1, memory_bytes=MEMORY)
+server, = nodes.servers
+full = nodes.writer(0, region_bytes=MEMORY)
+full.write_rows([ROW, ROW])
+full.finish()
+if sys.argv[1] == "batch":
+    source = server.batch_source("input")
+    arrays = source.arrays(source.peek(False), 2, False, "none")
+else:
+    reader = server.reader("input")
+    assert reader.next_rows(1, True, TIMEOUT) == [ROW]
+
+def in_use():
+    return server.counters()["region_bytes_in_use"]
+
+first = nodes.writer(1, mode="inference", region_bytes=REGION)  # gets memory before all others
+before = in_use()
+second = nodes.writer(2, mode="inference", region_bytes=REGION)
+assert in_use() == before + REGION
+refused = []
+
+def grow():
+    try:
+        second.write_rows([bytes(MEMORY * 3 // 4)])
+    except FeedError as error:
+        refused.append(str(error))
+
+growing = threading.Thread(target=grow, daemon=True)
+growing.start()
+wait_for(lambda: in_use() == before, "a feeder that waits for memory")
+
+log, stdout = os.pipe()
+os.set_blocking(stdout, False)
+try:
+    while True:
+        os.write(stdout, b" ")
+except BlockingIOError:
+    os.set_blocking(stdout, True)
+os.dup2(stdout, 1)
+
+def read_log():
+    wait_for(lambda: server.counters()["broken_sessions"], "a feeder that gets no memory")
+    seen = b""
+    while b"broke off" not in seen:
+        seen += os.read(log, 1 << 16)
+
+reading = threading.Thread(target=read_log)
+reading.start()
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (os.dup(0), most))
+if sys.argv[1] == "batch":
+    assert arrays.next()[0].tolist() == [ROW, ROW]
+else:
+    del reader
+reading.join()
+growing.join()
+assert "get memory for the feeder" in refused[0], refused
+"""
+
+
+@pytest.mark.parametrize("what", ["batch", "reader"])
+def test_giving_memory_back_does_not_stop_other_threads(what: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SLOW_RELEASE, what],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr
