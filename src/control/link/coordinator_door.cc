@@ -6,8 +6,10 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <cstddef>
+#include <cstring>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "base/format.h"
 #include "base/process/unique_fd.h"
@@ -15,6 +17,7 @@
 #include "control/link/time_limit.h"
 #include "control/messages/protocols.h"
 #include "net/handshake/handshake.h"
+#include "net/resolve.h"
 #include "net/socket.h"
 
 namespace tfos::control {
@@ -28,25 +31,44 @@ constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
 
 Status Broken(const error_code& error) { return {ErrorKind::kReconnect, error.message()}; }
 
-asio::awaitable<Result<tcp::resolver::results_type>> Resolve(asio::any_io_executor executor,
-                                                             const CoordinatorDoor& door) {
+Status NoAnswer(std::chrono::milliseconds patience) {
+  return {ErrorKind::kReconnect,
+          fmt::format("no answer within {:g} s", std::chrono::duration<double>(patience).count())};
+}
+
+std::vector<tcp::endpoint> EndpointsOf(const net::Addresses& addresses) {
+  std::vector<tcp::endpoint> endpoints;
+  for (const addrinfo* one = addresses.get(); one != nullptr; one = one->ai_next) {
+    tcp::endpoint& endpoint = endpoints.emplace_back();
+    endpoint.resize(one->ai_addrlen);
+    std::memcpy(endpoint.data(), one->ai_addr, one->ai_addrlen);
+  }
+  return endpoints;
+}
+
+asio::awaitable<Result<std::vector<tcp::endpoint>>> Resolve(asio::any_io_executor executor,
+                                                            const CoordinatorDoor& door) {
   error_code not_numeric;
   const auto address = asio::ip::make_address(door.address, not_numeric);
-  const std::string port = std::to_string(door.port);
-  if (!not_numeric) {
-    co_return tcp::resolver::results_type::create(tcp::endpoint(address, door.port), door.address,
-                                                  port);
-  }
-  tcp::resolver resolver(executor);
-  auto [error, found] = co_await resolver.async_resolve(door.address, port, kNoThrow);
-  if (error) co_return Broken(error);
-  co_return found;
+  if (!not_numeric) co_return std::vector<tcp::endpoint>{tcp::endpoint(address, door.port)};
+  // Not Asio's own resolver: it can't be interrupted, and its context waits for it in the end.
+  Result<net::AddressQuestion> question =
+      net::AddressQuestion::Ask(door.address, door.port, door.lookup);
+  if (!question.ok()) co_return Status(ErrorKind::kReconnect, question.status().message());
+  WatchedFd answered(executor, question->fd());
+  TimeLimit limit(executor);
+  limit.Set(door.connect_timeout, [&answered] { answered.Release(); });
+  auto [late] = co_await answered.Wait(WatchedFd::kInput, kNoThrow);
+  if (late) co_return NoAnswer(door.connect_timeout).Annotate("look up host " + door.address);
+  const Result<net::Addresses> found = question->Answer();
+  if (!found.ok()) co_return Status(ErrorKind::kReconnect, found.status().message());
+  co_return EndpointsOf(*found);
 }
 
 /// A connected socket; where this end is goes into `local_address`.
 asio::awaitable<Result<UniqueFd>> Connect(asio::any_io_executor executor,
                                           const CoordinatorDoor& door, std::string& local_address) {
-  Result<tcp::resolver::results_type> endpoints = co_await Resolve(executor, door);
+  Result<std::vector<tcp::endpoint>> endpoints = co_await Resolve(executor, door);
   if (!endpoints.ok()) co_return endpoints.status();
   tcp::socket socket(executor);
   TimeLimit limit(executor);
@@ -56,22 +78,18 @@ asio::awaitable<Result<UniqueFd>> Connect(asio::any_io_executor executor,
   // One that does not answer must not take the time of the next.
   const std::chrono::milliseconds share =
       door.connect_timeout / std::max<std::size_t>(1, endpoints->size());
-  for (const auto& entry : *endpoints) {
+  for (const tcp::endpoint& endpoint : *endpoints) {
     late = false;
     limit.Set(share, [&] {
       late = true;
       socket.close(error);
     });
-    std::tie(refused) = co_await socket.async_connect(entry.endpoint(), kNoThrow);
+    std::tie(refused) = co_await socket.async_connect(endpoint, kNoThrow);
     limit.Lift();
     if (!refused) break;
     socket.close(error);
   }
-  if (refused && late) {
-    co_return Status(
-        ErrorKind::kReconnect,
-        fmt::format("no answer within {:g} s", std::chrono::duration<double>(share).count()));
-  }
+  if (refused && late) co_return NoAnswer(share);
   if (refused) co_return Broken(refused);
   local_address = socket.local_endpoint(error).address().to_string();
   socket.native_non_blocking(true, error);

@@ -10,6 +10,7 @@
 
 #include "base/crypto/secret.h"
 #include "net/handshake/protocol.h"
+#include "net/resolve.h"
 #include "net/stream.h"
 #include "tfos/status.h"
 
@@ -28,7 +29,9 @@ struct CoordinatorDoor {
   Secret key;  ///< For `join`.
   net::Encryption encryption = net::Encryption::kBetweenHosts;
   std::uint32_t node_id = 0;
-  std::chrono::milliseconds connect_timeout{30'000};  ///< To connect, and again to shake hands.
+  /// To look up the address, again to connect, and again to shake hands.
+  std::chrono::milliseconds connect_timeout{30'000};
+  net::Lookup lookup = ::getaddrinfo;
 
   /// Connects; both ends prove that they have the key. Errors: reconnect with the reason.
   /// `generation`: what the protocol takes it for.

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -15,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <semaphore>
 #include <string>
 #include <thread>
 #include <utility>
@@ -60,6 +62,18 @@ class Echo final : public ControlService {
   std::vector<int> node_ids;
   int closed = 0;
 };
+
+/// As many questions as the name server may answer.
+std::counting_semaphore<> may_answer(0);
+
+int AskStuckServer(const char*, const char*, const addrinfo*, addrinfo**) {
+  may_answer.acquire();
+  return EAI_AGAIN;
+}
+int KnowsNobody(const char*, const char*, const addrinfo*, addrinfo**) { return EAI_NONAME; }
+int KnowsThisHost(const char*, const char* port, const addrinfo* hints, addrinfo** list) {
+  return ::getaddrinfo("127.0.0.1", port, hints, list);
+}
 
 /// An agent's link and a coordinator's server, in one thread.
 class CoordinatorLinkTest : public ::testing::Test {
@@ -231,6 +245,31 @@ TEST_F(CoordinatorLinkTest, WhoSaysNothingIsGivenUp) {
   CoordinatorLink::Options options = Options(silent.port, net::Encryption::kAlways);
   options.door.connect_timeout = std::chrono::milliseconds(50);
   EXPECT_THAT(Trouble(options), HasSubstr("did not shake hands in time"));
+}
+
+TEST_F(CoordinatorLinkTest, ACoordinatorMayBeGivenByName) {
+  Listen(net::Encryption::kNever);
+  CoordinatorLink::Options options = Options(server_->port(), net::Encryption::kNever);
+  options.door.address = "driver.example";
+  options.door.lookup = KnowsThisHost;
+  Run(Converse(options, {"one"}));
+  while (service_.closed == 0) io_.run_one();
+}
+
+TEST_F(CoordinatorLinkTest, AnUnknownNameIsSaid) {
+  CoordinatorLink::Options options = Options(1, net::Encryption::kNever);
+  options.door.address = "driver.example";
+  options.door.lookup = KnowsNobody;
+  EXPECT_THAT(Trouble(options), HasSubstr("look up host driver.example: Name or service not"));
+}
+
+TEST_F(CoordinatorLinkTest, ANameServerThatDoesNotAnswerIsGivenUp) {
+  CoordinatorLink::Options options = Options(1, net::Encryption::kNever);
+  options.door.address = "driver.example";
+  options.door.lookup = AskStuckServer;
+  options.door.connect_timeout = std::chrono::milliseconds(50);
+  EXPECT_THAT(Trouble(options), HasSubstr("look up host driver.example: no answer within 0.05 s"));
+  may_answer.release();
 }
 
 TEST_F(CoordinatorLinkTest, WhereNothingAnswersThatIsSaid) {
