@@ -153,6 +153,13 @@ TESTING = "testing"
 BANNED = {
     r"\basio::detached\b": "it swallows exceptions; use Spawn of control/link/spawn.h",
 }
+# Nor what is neither a test nor one of these.
+THREADS = r"\bstd::(thread\s*(\w+\s*)?[({]|jthread\b|async\b)"
+WHY_NO_THREADS = (
+    "signals of the program go to such a thread, and exceptions end the process; "
+    "use StartThread of base/thread/thread.h"
+)
+MAY_START_THREADS = {"src/base/thread/thread.cc", "src/base/profile/native_stacks_program.cc"}
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 _SOURCES = {".cc", ".h"}
@@ -180,6 +187,10 @@ def folder_of(name):
     return next((parent for parent in parents if parent in ALLOWED), None)
 
 
+def is_of_tests(path):
+    return path.stem.endswith(("_test", "_fixture")) or path.stem.startswith("test_")
+
+
 def check_includes(root):
     """Yields a message for each include that does not point downwards."""
     for path in sorted((root / "src").rglob("*")):
@@ -192,7 +203,7 @@ def check_includes(root):
             yield f"{name}: {missing} has no layer in tools/checks/check_layers.py"
             continue
         allowed = ALLOWED[folder] | {folder}
-        if path.stem.endswith(("_test", "_fixture")) or path.stem.startswith("test_"):
+        if is_of_tests(path):
             allowed |= {TESTING} | TEST_ONLY.get(folder, set())
         for included in _INCLUDE.findall(path.read_text()):
             target = folder_of(included)
@@ -273,8 +284,12 @@ def check_banned(root):
     for path in sorted((root / "src").rglob("*")):
         if path.suffix not in _SOURCES:
             continue
+        banned = dict(BANNED)
+        tests = is_of_tests(path) or TESTING in path.relative_to(root).parts
+        if not tests and path.relative_to(root).as_posix() not in MAY_START_THREADS:
+            banned[THREADS] = WHY_NO_THREADS
         for number, line in enumerate(path.read_text().splitlines(), 1):
-            for pattern, why in BANNED.items():
+            for pattern, why in banned.items():
                 if re.search(pattern, line):
                     yield f"{path.relative_to(root)}:{number}: {why}"
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <semaphore>
 #include <thread>
 #include <vector>
@@ -21,6 +22,7 @@ struct Seen {
   std::atomic<int> streamed = 0;
   std::atomic<int> positioned = 0;
   std::atomic<bool> broken = false;
+  std::atomic<bool> scarce = false;              ///< There is no memory to read the stream.
   std::atomic<bool> blind = false;               ///< A look for more fails.
   std::uint64_t last_streamed = 0;               ///< Where the last read of the stream began.
   std::counting_semaphore<> may_stream{kReads};  ///< Each read of the stream takes one.
@@ -51,6 +53,7 @@ class FakeSource : public PositionedSource {
   Result<std::size_t> ReadStream(std::uint64_t offset, std::span<std::byte> room) override {
     if (std::this_thread::get_id() != test_) thread_local const Farewell farewell(seen_);
     seen_.may_stream.acquire();
+    if (seen_.scarce) throw std::bad_alloc();
     ++seen_.streamed;
     seen_.last_streamed = offset;
     auto read = Copy(offset, room);
@@ -186,6 +189,24 @@ TEST_F(ReadAheadTest, FailsOnlyWhoAsksForWhatCouldNotBeRead) {
   std::vector<std::byte> room(10);
   EXPECT_FALSE(file_.Read(3 * kFirst, room).ok());
   seen_.broken = false;
+  EXPECT_EQ(Check(3 * kFirst, 10), 10u);
+}
+
+TEST_F(ReadAheadTest, FailsOnlyWhoAsksForWhatThereWasNoMemoryFor) {
+  constexpr std::size_t kFirst = ReadAhead::kFirstWindow;
+  EXPECT_EQ(Check(0, kFirst), kFirst);
+  for (int i = 0; i < kReads - 2; ++i) seen_.may_stream.acquire();  // One is left.
+  EXPECT_EQ(Check(kFirst, 10), 10u);
+  seen_.has_begun.acquire();
+  seen_.scarce = true;
+  seen_.may_stream.release(kReads);
+  seen_.has_ended.acquire();
+  seen_.scarce = false;
+  EXPECT_EQ(Check(kFirst + 10, 2 * kFirst - 10), 2 * kFirst - 10);  // Of the second window.
+  std::vector<std::byte> room(10);
+  const auto read = file_.Read(3 * kFirst, room);
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.status().kind(), ErrorKind::kNoResources);
   EXPECT_EQ(Check(3 * kFirst, 10), 10u);
 }
 

@@ -2,11 +2,12 @@
 
 #include <unistd.h>
 
-#include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/thread/guarded.h"
 #include "base/thread/mutex.h"
+#include "base/thread/thread.h"
 
 namespace tfos::hadoop {
 
@@ -33,6 +34,8 @@ struct StreamThread::Shared {
   /// To be filled while `wanted`, and the thread's until that is false again. Else the mutex's.
   Window window;
   Status status TFOS_GUARDED_BY(mutex);
+  /// Made before it is wanted, as it takes memory itself.
+  const Status no_memory{ErrorKind::kNoResources, "no memory to read a file ahead"};
   std::thread thread;
 
   void Run(PositionedSource& source) {
@@ -42,7 +45,11 @@ struct StreamThread::Shared {
       if (stop) break;
       const std::uint64_t from = start;
       lock.Unlock();
-      Status filled = window.Fill(source, from);
+      Status filled;
+      Guarded([&] { filled = window.Fill(source, from); },
+              [&](ErrorKind kind, const char* what) {
+                filled = kind == ErrorKind::kNoResources ? no_memory : Status(kind, what);
+              });
       lock.Lock();
       status = std::move(filled);
       wanted = false;
@@ -71,12 +78,10 @@ bool StreamThread::pending() const { return pending_ && process_ == ::getpid(); 
 void StreamThread::Start(std::uint64_t start, std::size_t bytes) {
   if (shared_ == nullptr) {
     auto shared = std::make_unique<Shared>();
-    try {
-      shared->thread =
-          std::thread([shared = shared.get(), &source = source_] { shared->Run(source); });
-    } catch (const std::system_error&) {
-      return;  // The process has as many as it may; its caller reads without.
-    }
+    Result<std::thread> thread = StartThread(
+        "tfos-read-ahead", [shared = shared.get(), &source = source_] { shared->Run(source); });
+    if (!thread.ok()) return;  // The process has as many as it may; its caller reads without.
+    shared->thread = std::move(*thread);
     shared_ = std::move(shared);
     process_ = ::getpid();
   }

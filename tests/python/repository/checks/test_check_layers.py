@@ -73,6 +73,33 @@ def test_a_fixture_may_use_what_tests_may(tree):
     assert tree({"src/feed/wire/a_fixture.h": '#include "testing/fake.h"\n'}) == []
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "thread_ = std::thread([this] { Run(); });",
+        "std::thread other{Run};",
+        "std::thread other(Run);",
+        "std::jthread other(Run);",
+        "auto done = std::async(Run);",
+    ],
+)
+def test_a_thread_that_takes_signals_is_found(tree, code):
+    tests = ["src/base/a_fixture.h", "src/base/test_a.cc", "src/testing/a.cc"]
+    allowed = [*tests, "src/base/thread/thread.cc"]
+    found = tree(dict.fromkeys(["src/base/a.cc", *allowed], code))
+    assert len(found) == 1
+    assert (
+        found[0].startswith("src/base/a.cc:1: signals of the program") and "StartThread" in found[0]
+    )
+
+
+@pytest.mark.parametrize(
+    "code", ["Result<std::thread> thread = StartThread(", "std::thread thread_;", "std::thread::id"]
+)
+def test_a_thread_by_start_thread_is_fine(tree, code):
+    assert tree({"src/base/a.cc": code}) == []
+
+
 def test_a_file_that_is_too_long_is_found(tree):
     most = check_layers.MOST_LINES
     files = {"tools/a.py": "pass\n" * (most + 1), "src/base/a.cc": "//\n" * most}
