@@ -156,7 +156,9 @@ public class FaultyFileSystem extends RawLocalFileSystem {
     @Override
     public int read(byte[] bytes, int offset, int length) throws IOException {
       step("read");
-      return from.read(bytes, offset, Math.min(length, MOST_BYTES_READ));
+      int got = from.read(bytes, offset, Math.min(length, MOST_BYTES_READ));
+      step("midread"); // As a connection that breaks: the stream has moved.
+      return got;
     }
 
     @Override

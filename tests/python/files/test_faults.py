@@ -50,6 +50,17 @@ def test_a_file_that_could_not_be_read_is_not_taken_for_a_short_one(faulty, mode
     assert sum(batch.num_rows for batch in records.read(f"{faulty.uri}/f", mode=mode)) == 1_000
 
 
+def test_a_read_that_failed_midway_begins_again_where_it_began(faulty):
+    content = b"".join(number.to_bytes(4, "big") for number in range(10_000))
+    (faulty.path / "f").write_bytes(content)
+    access, path = access_for(f"{faulty.uri}/f")
+    with access.open(path) as file:
+        faulty.inject("midread")
+        with injected("midread"):
+            file.read()
+        assert file.read() == content
+
+
 @pytest.mark.parametrize(
     "operation", ["status", "open", "read", "create", "write", "close", "rename"]
 )
