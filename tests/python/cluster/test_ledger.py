@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 from tfos.cluster.feed.course import Course
@@ -178,6 +179,28 @@ def test_what_the_page_shows_says_what_is_counted():
     tally = Tally(SimpleNamespace(nodes=list))
     tally.begin_job(Course(), pickled=True)
     assert tally.counts()["unit"] == "pickled batches"
+
+
+def test_threads_count_and_look_at_the_same_time():
+    nodes = []
+
+    def come():
+        nodes.append(node(len(nodes), items_delivered=1, rows=1, items_unread=0))
+        return list(nodes)
+
+    tally = Tally(SimpleNamespace(nodes=come))
+
+    def feed(_):
+        course = Course()
+        for _ in range(50):
+            tally.begin_job(course, pickled=False)
+            tally.count_job(course, [(1, 0)], was_counted=False)
+            ledger = tally.ledger()
+            assert ledger.delivered == len(ledger.nodes)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(feed, range(4)))
+    assert (tally.counts()["items_read"], len(nodes)) == (200, 200)
 
 
 def test_inference_is_no_part_of_it():
