@@ -3,7 +3,8 @@
 A setting is the Spark configuration key ``spark.tfos.<name>``, and a keyword of :func:`tfos.run`
 with the dots and capitals of its name written as underscores (``coordinator.bindAddress`` is
 ``coordinator_bind_address``), unless it is one of the session. A keyword wins over
-the configuration, which wins over the default. ``tfos doctor --settings`` prints this table.
+the configuration, which wins over the default. ``tfos doctor --settings`` prints keys, defaults
+and meanings.
 """
 
 from __future__ import annotations

@@ -296,6 +296,8 @@ def test_the_settings_are_a_table_or_json(capsys):
     assert doctor.main(["--settings"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == [setting.key for setting in SETTINGS]
+    for line, setting in zip(lines, SETTINGS, strict=True):
+        assert line.endswith(f"  {setting.meaning}")
     assert doctor.main(["--settings", "--json"]) == 0
     assert [entry["key"] for entry in json.loads(capsys.readouterr().out)] == [
         setting.key for setting in SETTINGS
