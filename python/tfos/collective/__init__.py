@@ -32,6 +32,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfos.base import training_nodes
+from tfos.collective import gradients
 from tfos.collective.members import Group
 from tfos.errors import BadInputError
 
@@ -85,9 +86,7 @@ def group() -> Group:
                     "ctx.distribute and tfos.collective are for nodes that train in step, which "
                     "can't go on without a lost one: they do not go with max_lost_nodes"
                 )
-            from tfos.collective import gradients  # It uses this module.
-
-            gradients.register()
+            gradients.register(group)
             with tf.init_scope():
                 _group = Group(
                     known.nodes, known.node_id, known.key, known.listener, **known.options
