@@ -1,6 +1,6 @@
 #include "control/messages/driver_messages.h"
 
-#include "control/messages/parts/message_test_suite.h"
+#include "control/messages/message_test_suite.h"
 
 namespace tfos::control {
 

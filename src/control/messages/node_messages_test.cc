@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "control/messages/parts/message_test_suite.h"
+#include "control/messages/message_test_suite.h"
 
 namespace tfos::control {
 

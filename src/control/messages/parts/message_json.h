@@ -16,7 +16,6 @@
 // own.
 namespace tfos::control {
 
-inline constexpr std::string_view kTheMessage = "the message";
 /// Of the type of an unknown message, which is kept.
 inline constexpr std::size_t kMostTypeBytes = 256;
 
@@ -28,7 +27,10 @@ template <typename F, Empty M>
 void Describe(F&, M&) {}
 
 /// `fields` of a message of that type, as a line.
-std::string LineOf(std::string_view type, Json fields);
+inline std::string LineOf(std::string_view type, Json fields) {
+  fields["type"] = type;
+  return WriteJsonLine(fields);
+}
 
 /// Reads `json` as `Alternative` if its type says so. True when it did, whatever came out.
 template <typename Alternative, typename Message>
@@ -61,7 +63,7 @@ Result<std::variant<Alternatives...>> ReadAny(std::string_view type, const Json&
 
 template <typename Message>
 Result<Message> ParseMessage(std::string_view text) {
-  Result<Json> parsed = ParseJsonObject(text, kMaxMessageBytes, kTheMessage);
+  Result<Json> parsed = ParseJsonObject(text, kMaxMessageBytes, "the message");
   if (!parsed.ok()) return parsed.status();
   const Json& json = *parsed;
   const auto type = json.find("type");

@@ -1,12 +1,12 @@
 #include "control/messages/parts/message_text.h"
 
 #include "base/format.h"
-#include "control/messages/parts/message_json.h"
+#include "base/text/json_fields.h"
 
 namespace tfos::control {
 
 bool IsJsonObject(std::string_view text) {
-  return ParseJsonObject(text, kMaxMessageBytes, kTheMessage).ok();
+  return ParseJsonObject(text, kMaxMessageBytes, "the message").ok();
 }
 
 Status CheckProtocol(std::string_view peer, int protocol) {
@@ -15,11 +15,6 @@ Status CheckProtocol(std::string_view peer, int protocol) {
                 fmt::format("the {} speaks control protocol {} and the coordinator {}: both must "
                             "come from the same version of tfos",
                             peer, protocol, kProtocolVersion));
-}
-
-std::string LineOf(std::string_view type, Json fields) {
-  fields["type"] = type;
-  return WriteJsonLine(fields);
 }
 
 }  // namespace tfos::control

@@ -1,6 +1,7 @@
 #ifndef TFOS_CONTROL_MESSAGES_PARTS_NODE_INFO_JSON_H_
 #define TFOS_CONTROL_MESSAGES_PARTS_NODE_INFO_JSON_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -14,8 +15,17 @@ namespace tfos {
 
 template <>
 struct JsonValue<control::NodeState> {
-  static std::string Read(const Json& json, control::NodeState& value, JsonRange range);
-  static Json Write(control::NodeState state);
+  static std::string Read(const Json& json, control::NodeState& value, JsonRange) {
+    const auto* const name = json.get_ptr<const std::string*>();
+    for (std::size_t i = 0; name != nullptr && i < control::kNodeStates; ++i) {
+      const auto state = static_cast<control::NodeState>(i);
+      if (*name != control::NodeStateName(state)) continue;
+      value = state;
+      return {};
+    }
+    return "must be the name of a node state";
+  }
+  static Json Write(control::NodeState state) { return control::NodeStateName(state); }
 };
 
 /// In the namespace of its struct, where JsonValue looks for it.

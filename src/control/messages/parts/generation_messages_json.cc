@@ -1,5 +1,3 @@
-#include "control/messages/parts/generation_messages.h"
-
 #include "control/messages/parts/generation_messages_json.h"
 
 namespace tfos::control {
