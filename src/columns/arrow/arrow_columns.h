@@ -10,17 +10,12 @@
 
 #include "arrow/c_data.h"
 #include "chunk/chunk.h"
+#include "columns/arrow/number_type.h"
 #include "tfos/status.h"
 
 namespace tfos::columns {
 
 class Column;
-
-/// What becomes of decimals, for which a chunk has no type.
-enum class Decimals {
-  kRefuse,
-  kFloat64,  ///< The nearest float64.
-};
 
 /// Turns rows of an Arrow record batch into columnar chunks whose rows are Spark Rows: numbers as
 /// NumPy scalars, lists of numbers as NumPy arrays, text as str, binary as bytes, lists of those as

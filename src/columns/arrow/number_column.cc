@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/format.h"
-#include "columns/arrow/number_type.h"
 
 namespace tfos::columns {
 namespace {

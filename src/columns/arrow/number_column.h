@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "arrow/c_data.h"
-#include "columns/arrow/arrow_columns.h"
 #include "columns/arrow/column.h"
 #include "columns/arrow/lists.h"
+#include "columns/arrow/number_type.h"
 #include "tfos/status.h"
 
 namespace tfos::columns {

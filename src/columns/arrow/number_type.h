@@ -19,6 +19,12 @@ struct NumberType {
   int scale = 0;  ///< kDecimal128 only.
 };
 
+/// What becomes of decimals, for which a chunk has no type.
+enum class Decimals {
+  kRefuse,
+  kFloat64,  ///< The nearest float64.
+};
+
 /// The type with Arrow's text `format`; none unless it is one of numbers that chunks have.
 std::optional<NumberType> ParseNumberType(std::string_view format);
 
