@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "arrow/c_data.h"
+#include "inference/planned_output.h"
 #include "inference/saved_model_signature.h"
 #include "tfos/status.h"
 
@@ -37,12 +38,6 @@ struct PlannedInput {
   std::size_t column = 0;  ///< In InferencePlan::columns.
   TensorSpec tensor;
   std::optional<TensorSpec> splits;
-};
-
-struct PlannedOutput {
-  TensorSpec tensor;
-  std::string column;
-  bool binary = false;
 };
 
 /// How rows of given columns go through a signature: all that can be checked before the first row.

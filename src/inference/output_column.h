@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "arrow/export.h"
-#include "inference/inference_plan.h"
+#include "inference/planned_output.h"
 #include "records/example/value_buffer.h"
 #include "tensorflow/session_api.h"
 #include "tfos/status.h"
