@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "chunk/pickle_leave.h"
-#include "python/codec/row_refusal.h"
 #include "python/codec/row_values.h"
 #include "python/objects/errors.h"
 
@@ -24,7 +23,7 @@ void RowEncoder::Plan(nb::list rows, std::size_t begin, std::size_t end) {
 }
 
 void RowEncoder::PlanPickle() {
-  if (!pickles_) ThrowStatus(chunk::PicklesRefused(WhyNoColumns(rows_, begin_, end_)));
+  if (!pickles_) ThrowStatus(chunk::PicklesRefused(WhyNoColumns()));
   pickled_.Plan(rows_, begin_, end_);
 }
 

@@ -79,6 +79,9 @@ class RowEncoder {
 
   /// Plans a pickle, or throws where that may not be.
   void PlanPickle();
+  /// Why the rows have no columns: which field of them, and which type it is, as a clause: "field
+  /// 'x' of a row is a set". It looks at the rows anew, slowly, for a message alone.
+  std::string WhyNoColumns() const;
   bool PlanAtDepth(nb::list rows, std::size_t begin, std::size_t end, int depth);
   bool PlanColumnar(int depth);
   bool PlanNode(Values values, int depth, EncodeNode& node);

@@ -1,8 +1,8 @@
-#include "python/codec/row_refusal.h"
+// How the row encoder finds out why rows have no columns.
 
 #include <algorithm>
 #include <optional>
-#include <string_view>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -118,9 +118,10 @@ std::string Why(const Part& part, bool row) {
 
 }  // namespace
 
-std::string WhyNoColumns(const nb::list& rows, std::size_t begin, std::size_t end) {
+std::string RowEncoder::WhyNoColumns() const {
   Part all{.name = "a row", .values = {}};
-  for (std::size_t i = begin; i < std::min(end, nb::len(rows)); ++i) all.values.push_back(rows[i]);
+  const std::size_t end = std::min(end_, nb::len(rows_));
+  for (std::size_t i = begin_; i < end; ++i) all.values.push_back(rows_[i]);
   // Another thread may have taken them away.
   return all.values.empty() ? "the rows have changed" : Why(all, true);
 }
