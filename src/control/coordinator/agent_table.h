@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "control/link/server/control_server.h"
+#include "control/link/server/control_service.h"
 #include "control/messages/agent_messages.h"
 #include "control/messages/parts/node_info.h"
 

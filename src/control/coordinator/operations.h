@@ -15,7 +15,7 @@
 #include <unordered_map>
 
 #include "control/coordinator/roster/roster.h"
-#include "control/link/server/control_server.h"
+#include "control/link/server/control_service.h"
 #include "control/messages/agent_messages.h"
 #include "control/messages/driver_messages.h"
 #include "tfos/status.h"

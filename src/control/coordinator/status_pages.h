@@ -13,7 +13,7 @@
 #include "control/coordinator/history/run_record.h"
 #include "control/coordinator/roster/roster.h"
 #include "control/link/async_latch.h"
-#include "control/link/server/control_server.h"
+#include "control/link/server/control_service.h"
 #include "control/page/viewers.h"
 
 namespace tfos::control {

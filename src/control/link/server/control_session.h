@@ -21,7 +21,7 @@
 #include "base/format.h"
 #include "base/logging.h"
 #include "control/link/send_queue.h"
-#include "control/link/server/control_server.h"
+#include "control/link/server/control_service.h"
 #include "control/link/server/http_messages.h"
 #include "control/link/server/page_keys.h"
 #include "control/link/server/tensorboard_messages.h"

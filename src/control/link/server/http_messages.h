@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "control/link/server/control_server.h"
+#include "control/link/server/control_service.h"
 
 // Requests and answers as the HTTP library has them. Only for the source of a ControlServer.
 namespace tfos::control::session {

@@ -8,7 +8,7 @@
 #include <map>
 #include <memory>
 
-#include "control/link/server/control_server.h"
+#include "control/link/server/control_service.h"
 #include "net/stream.h"
 
 namespace tfos::control {
