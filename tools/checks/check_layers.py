@@ -2,8 +2,9 @@
 """Checks the layers of src/, python/tfos and jvm/: folders and packages use only those below them.
 
 The tables for Python and Java are in layers_python.py and layers_java.py. Also checks that
-folders of src/ form no circle, that none holds too many files, that no file is too long, that
-every C++ test is built and that no source uses what has a better replacement.
+folders of src/, the files in them and the modules of Python form no circle, that no folder holds
+too many files, that no file is too long, that every C++ test is built and that no source uses what
+has a better replacement.
 
 Prints one line for each violation and fails if there is any.
 """
@@ -12,6 +13,7 @@ import pathlib
 import re
 import sys
 
+import circles
 import layers_java
 import layers_python
 
@@ -237,24 +239,28 @@ def check_tests_are_built(root):
 
 
 def check_circles(root):
-    """Yields a message for each circle of includes among folders, those within a layer included."""
+    """Yields a message for each circle of includes: among folders, those within a layer included,
+    and among the files of one folder."""
     source = root / "src"
-    uses = {}
+    folders, files = {}, {}
     for path in sorted(source.rglob("*")):
-        if path.suffix in _SOURCES and not path.stem.endswith(("_test", "_fixture")):
-            included = _INCLUDE.findall(path.read_text())
-            folders = {str(pathlib.PurePosixPath(name).parent) for name in included}
-            uses.setdefault(str(path.parent.relative_to(source)), set()).update(folders)
-    for folder in uses:
-        reached, ahead = set(), [(folder, (folder,))]
-        while ahead:
-            at, way = ahead.pop()
-            for used in sorted(uses.get(at, set()) - {at}):
-                if used == folder and folder == min(way):
-                    yield "folders include each other: " + " -> ".join((*way, folder))
-                if used not in reached:
-                    reached.add(used)
-                    ahead.append((used, (*way, used)))
+        if path.suffix not in _SOURCES or path.stem.endswith(("_test", "_fixture")):
+            continue
+        file = path.relative_to(source)
+        included = [pathlib.PurePosixPath(name) for name in _INCLUDE.findall(path.read_text())]
+        folders.setdefault(str(file.parent), set()).update(str(name.parent) for name in included)
+        files.setdefault(_unit_of(file), set()).update(
+            _unit_of(name) for name in included if str(name.parent) == str(file.parent)
+        )
+    for way in circles.of(folders):
+        yield "folders include each other: " + " -> ".join(way)
+    for way in circles.of(files):
+        yield "files include each other: " + " -> ".join(way)
+
+
+def _unit_of(path):
+    """What x.h, x.cc and x_impl.h, which x.h declares, are together."""
+    return str(path.with_suffix("")).removesuffix("_impl")
 
 
 def check_sizes(root):

@@ -1,6 +1,9 @@
-"""The layers of python/tfos: packages import only packages below them, also inside functions."""
+"""The layers of python/tfos: packages import only packages below them, also inside functions, and
+no modules import each other."""
 
 import ast
+
+import circles
 
 # What each package or module of tfos may import besides itself, `_native` and `_version`. "tfos" is
 # the whole public API. Sub-packages with a line of their own are apart from the package that they
@@ -74,6 +77,7 @@ _FACADES = {
 def violations(root):
     """Yields a message for each import that does not point downwards."""
     package = root / "python" / "tfos"
+    uses = {}
     for path in sorted(package.rglob("*.py")):
         inside = path.relative_to(package).with_suffix("").parts
         if inside in (("__init__",), ("_version",)):
@@ -83,13 +87,18 @@ def violations(root):
         if layer not in ALLOWED:
             yield f"{name}: tfos.{layer} has no layer in tools/checks/layers_python.py"
             continue
-        for line, imported in _imports(ast.parse(path.read_text()), package):
+        tree = ast.parse(path.read_text())
+        module = ".".join(("tfos", *inside)).removesuffix(".__init__")
+        for line, imported in _imports(tree, package):
             if imported.split(".")[0] in _FACADES:
                 yield f"{name}:{line}: tfos must not import {imported}"
                 continue
             target = _layer_of(imported.removeprefix("tfos").removeprefix(".")) or "tfos"
             if target not in ALLOWED[layer] | _EVERYWHERE | {layer}:
                 yield f"{name}:{line}: tfos.{layer} must not import {imported}"
+        uses[module] = {imported for _, imported in _imports(_without_types(tree), package)}
+    for way in circles.of(uses):
+        yield "modules import each other: " + " -> ".join(way)
 
 
 def _layer_of(module):
@@ -97,6 +106,14 @@ def _layer_of(module):
     parts = module.split(".")
     nested = ".".join(parts[:2])
     return nested if nested in ALLOWED else parts[0]
+
+
+def _without_types(tree):
+    """The tree without what is imported for types alone, which no program runs."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    return tree
 
 
 def _imports(tree, package):

@@ -118,6 +118,64 @@ def test_the_table_itself_has_no_circle(table):
     graphlib.TopologicalSorter(table).prepare()
 
 
+def test_a_circle_of_folders_is_found(tree):
+    found = tree(
+        {
+            "src/feed/wire/a.h": '#include "feed/wire/in/b.h"\n',
+            "src/feed/wire/in/b.cc": '#include "feed/wire/c.h"\n',
+        }
+    )
+    assert found == ["folders include each other: feed/wire -> feed/wire/in -> feed/wire"]
+
+
+def test_a_circle_of_files_of_a_folder_is_found(tree):
+    found = tree(
+        {
+            "src/base/a.h": '#include "base/b.h"\n',
+            "src/base/b.cc": '#include "base/c.h"\n',
+            "src/base/c_impl.h": '#include "base/a.h"\n',
+        }
+    )
+    assert found == ["files include each other: base/a -> base/b -> base/c -> base/a"]
+
+
+def test_a_file_its_header_and_a_test_that_uses_both_are_no_circle(tree):
+    assert not tree(
+        {
+            "src/base/a.h": "",
+            "src/base/a.cc": '#include "base/a.h"\n#include "base/b.h"\n',
+            "src/base/a_test.cc": '#include "base/a.h"\n',
+            "src/base/b.h": "",
+            "src/base/b_test.cc": '#include "base/a.h"\n#include "base/b.h"\n',
+            "src/base/CMakeLists.txt": "a_test b_test",
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "back",
+    ["from tfos.base import a", "from tfos.base.a import f", "def f():\n    import tfos.base.a"],
+)
+def test_modules_that_import_each_other_are_found(tree, back):
+    found = tree({"python/tfos/base/a.py": "import tfos.base.b", "python/tfos/base/b.py": back})
+    assert found == ["modules import each other: tfos.base.a -> tfos.base.b -> tfos.base.a"]
+
+
+def test_a_package_and_its_module_that_import_each_other_are_found(tree):
+    found = tree(
+        {
+            "python/tfos/base/__init__.py": "import tfos.base.b",
+            "python/tfos/base/b.py": "import tfos.base",
+        }
+    )
+    assert found == ["modules import each other: tfos.base -> tfos.base.b -> tfos.base"]
+
+
+def test_an_import_for_types_alone_closes_no_circle(tree):
+    back = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from tfos.base.a import T"
+    assert not tree({"python/tfos/base/a.py": "import tfos.base.b", "python/tfos/base/b.py": back})
+
+
 @pytest.mark.parametrize(
     ("path", "code", "imported"),
     [
