@@ -1,33 +1,20 @@
 #include "inference/column_type.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string_view>
-#include <utility>
 
 #include "arrow/array_view.h"
 #include "base/format.h"
+#include "columns/arrow/number_type.h"
 #include "inference/number_conversion.h"
+#include "tensorflow/chunk_type.h"
 #include "tensorflow/tf_codes.h"
 
 namespace tfos::inference {
 namespace {
 
 using namespace tensorflow;  // NOLINT: its type codes.
-
-/// What a number becomes in a chunk: docs/dataframes.md.
-constexpr std::pair<std::string_view, int> kNumbers[] = {
-    {"b", kTfBool},  {"c", kTfInt8},   {"C", kTfUint8},  {"s", kTfInt16},  {"S", kTfUint16},
-    {"i", kTfInt32}, {"I", kTfUint32}, {"l", kTfInt64},  {"L", kTfUint64}, {"e", kTfHalf},
-    {"f", kTfFloat}, {"g", kTfDouble}, {"tdD", kTfInt32}};
-
-std::optional<int> NumberType(std::string_view format) {
-  for (const auto& [text, dtype] : kNumbers) {
-    if (format == text) return dtype;
-  }
-  if (format.starts_with("tsu:")) return kTfInt64;
-  if (format.starts_with("d:")) return kTfDouble;
-  return std::nullopt;
-}
 
 /// A vector of Spark ML, which is a struct.
 bool IsVector(const ArrowSchema& schema) {
@@ -96,10 +83,10 @@ ColumnType ColumnType::Of(const ArrowSchema& schema) {
     leaf = leaf->children[0];
   }
   const std::string_view format = arrow::FormatOf(*leaf);
-  if (const auto dtype = NumberType(format); dtype && leaf->dictionary == nullptr) {
+  if (const auto number = columns::ParseNumberType(format); number && leaf->dictionary == nullptr) {
     type.kind = Kind::kNumbers;
-    type.dtype = *dtype;
-    type.text += DataTypeName(*dtype);
+    type.dtype = TypeOfChunk(static_cast<std::int32_t>(number->dtype));
+    type.text += DataTypeName(type.dtype);
   } else if (IsVector(*leaf)) {
     type.text += "vector";
     if (type.depth == 0) type.kind = Kind::kNumbers;

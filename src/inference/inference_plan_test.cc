@@ -115,6 +115,8 @@ TEST(InferencePlan, SaysWhatDoesNotFit) {
               HasSubstr("no dimension for the rows"));
   EXPECT_THAT(Problem(Tensor("x", kTfFloat, {{-1, -1, -1}}), List("x", Column("item", "f"))),
               HasSubstr("more than one size is unknown"));
+  EXPECT_THAT(Problem(Tensor("x", kTfFloat, {{-1}}), Column("x", "d:50,2,256")),
+              HasSubstr("columns of this type can't be given to a model"));
 }
 
 TEST(InferencePlan, ListsAllThatIsWrongAndWhatThereIs) {

@@ -11,6 +11,7 @@
 #include "base/format.h"
 #include "base/memory/aligned_buffer.h"
 #include "inference/number_conversion.h"
+#include "tensorflow/chunk_type.h"
 #include "tensorflow/tf_codes.h"
 
 namespace tfos::inference {
@@ -21,41 +22,7 @@ using chunk::ColumnEncoding;
 using chunk::ColumnView;
 using chunk::DType;
 
-int TypeOf(DType dtype) {
-  switch (dtype) {
-    case DType::kBool:
-      return kTfBool;
-    case DType::kInt8:
-      return kTfInt8;
-    case DType::kInt16:
-      return kTfInt16;
-    case DType::kInt32:
-      return kTfInt32;
-    case DType::kInt64:
-      return kTfInt64;
-    case DType::kUint8:
-      return kTfUint8;
-    case DType::kUint16:
-      return kTfUint16;
-    case DType::kUint32:
-      return kTfUint32;
-    case DType::kUint64:
-      return kTfUint64;
-    case DType::kFloat16:
-      return kTfHalf;
-    case DType::kFloat32:
-      return kTfFloat;
-    case DType::kFloat64:
-      return kTfDouble;
-    case DType::kComplex64:
-      return kTfComplex64;
-    case DType::kComplex128:
-      return kTfComplex128;
-    case DType::kNone:
-      break;
-  }
-  return 0;
-}
+int TypeOf(DType dtype) { return TypeOfChunk(static_cast<std::int32_t>(dtype)); }
 
 /// A tensor over memory that it shares.
 SessionTensor Wrap(const SessionApi& api, int dtype, const std::vector<std::int64_t>& shape,

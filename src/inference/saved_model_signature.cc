@@ -6,7 +6,9 @@
 
 #include "base/format.h"
 #include "base/text/utf8.h"
+#include "chunk/dtype.h"
 #include "records/schema/wire_format.h"
+#include "tensorflow/chunk_type.h"
 #include "tensorflow/tf_codes.h"
 
 namespace tfos::inference {
@@ -219,42 +221,14 @@ Result<Signature> FindSignature(std::span<const MetaGraph> graphs,
 }
 
 std::string DataTypeName(int dtype) {
-  switch (dtype) {
-    case tensorflow::kTfFloat:
-      return "float32";
-    case tensorflow::kTfDouble:
-      return "float64";
-    case tensorflow::kTfInt32:
-      return "int32";
-    case tensorflow::kTfUint8:
-      return "uint8";
-    case tensorflow::kTfInt16:
-      return "int16";
-    case tensorflow::kTfInt8:
-      return "int8";
-    case tensorflow::kTfString:
-      return "string";
-    case tensorflow::kTfComplex64:
-      return "complex64";
-    case tensorflow::kTfInt64:
-      return "int64";
-    case tensorflow::kTfBool:
-      return "bool";
-    case tensorflow::kTfBfloat16:
-      return "bfloat16";
-    case tensorflow::kTfUint16:
-      return "uint16";
-    case tensorflow::kTfComplex128:
-      return "complex128";
-    case tensorflow::kTfHalf:
-      return "float16";
-    case tensorflow::kTfUint32:
-      return "uint32";
-    case tensorflow::kTfUint64:
-      return "uint64";
-    default:
-      return fmt::format("type {}", dtype);
+  if (dtype == tensorflow::kTfString) return "string";
+  if (dtype == tensorflow::kTfBfloat16) return "bfloat16";
+  for (const chunk::DTypeInfo& type : chunk::kDTypes) {
+    if (tensorflow::TypeOfChunk(static_cast<std::int32_t>(type.dtype)) == dtype) {
+      return std::string(type.name);
+    }
   }
+  return fmt::format("type {}", dtype);
 }
 
 std::string TypeText(const TensorSpec& spec) {

@@ -12,11 +12,11 @@
 // last one has something to give.
 
 #include <cstddef>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "tensorflow/chunk_type.h"
 #include "tensorflow/ops/batch_source_table.h"
 #include "tensorflow/ops/op_library.h"
 #include "tensorflow/ops/registry.h"
@@ -31,16 +31,6 @@ constexpr const char* kCloseOp = "TfosClosePass";
 
 using BatchSourceReference = Reference<tfos_batch_source>;
 using Sources = Registry<tfos_batch_source>;
-
-/// 0 for what the chunk format does not define.
-int TypeOf(std::int32_t dtype) {
-  // In the order of docs/formats/chunk.md.
-  constexpr int kTypes[] = {kTfString, kTfBool,  kTfInt8,   kTfInt16,     kTfInt32,
-                            kTfInt64,  kTfUint8, kTfUint16, kTfUint32,    kTfUint64,
-                            kTfHalf,   kTfFloat, kTfDouble, kTfComplex64, kTfComplex128};
-  constexpr auto kCount = static_cast<std::int32_t>(std::size(kTypes));
-  return dtype >= 0 && dtype < kCount ? kTypes[dtype] : 0;
-}
 
 /// A batch that goes back to its source.
 class Batch {
@@ -88,7 +78,7 @@ void CopyStrings(const tfos_tensor& tensor, TF_Tensor* to) {
 }
 
 void SetOutput(TF_OpKernelContext* context, int index, tfos_tensor& tensor, TF_Status* status) {
-  const int type = TypeOf(tensor.dtype);
+  const int type = TypeOfChunk(tensor.dtype);
   if (type != Api().ExpectedOutputDataType(context, index)) {
     Api().SetStatus(status, kTfInternal, "a batch has another type than the op was made for");
     return;
