@@ -21,6 +21,9 @@ from tfos.records import files as record_files
 
 INDEX_SUFFIX = ".tfindex"
 
+_INTEGER = re.compile(r"-?[0-9]{1,20}")
+_FRACTION = re.compile(r"-?[0-9]+\.[0-9]+")
+
 #: Hive's name for the directory of rows whose column is null.
 _NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 
@@ -124,8 +127,10 @@ def _values_between(base: str, path: str) -> tuple[tuple[str, str | None], ...]:
     return tuple(values)
 
 
-def directory_columns(files: Sequence[ListedFile]) -> dict[str, type]:
-    """The columns that directories ``name=value`` give, and what they hold: int, date or str.
+def directory_columns(files: Sequence[ListedFile]) -> dict[str, str]:
+    """The columns that directories ``name=value`` give, and the types that Spark infers for them:
+    "int", "bigint", "double", "date" or "string". What it takes for a timestamp or a decimal is a
+    string here.
 
     Raises :class:`BadInputError` when not all files lie below directories of the same names.
     """
@@ -143,12 +148,18 @@ def directory_columns(files: Sequence[ListedFile]) -> dict[str, type]:
     return {name: _kind_of({dict(file.directory_values)[name] for file in files}) for name in names}
 
 
-def _kind_of(values: set[str | None]) -> type:
+def _kind_of(values: set[str | None]) -> str:
     """What all the values of a column are, as far as they are not null."""
     known = [value for value in values if value is not None]
-    if all(map(_is_integer, known)):
-        return int
-    return datetime.date if all(map(_is_date, known)) else str
+    if not known:
+        return "string"
+    if all(_is_integer(value, 32) for value in known):
+        return "int"
+    if all(_is_integer(value, 64) for value in known):
+        return "bigint"
+    if all(_is_integer(value, 64) or _FRACTION.fullmatch(value) for value in known):
+        return "double"
+    return "date" if all(map(_is_date, known)) else "string"
 
 
 #: What a file system or a URI may take for something else, as Spark and Hive have it.
@@ -182,14 +193,9 @@ def _is_date(value: str) -> bool:
     return True
 
 
-def _is_integer(value: str) -> bool:
-    # Not "007", which must stay what it is.
-    return (
-        value.removeprefix("-").isdecimal()
-        and value.isascii()
-        and str(int(value)) == value
-        and -(1 << 63) <= int(value) < 1 << 63
-    )
+def _is_integer(value: str, bits: int) -> bool:
+    most = 1 << (bits - 1)
+    return bool(_INTEGER.fullmatch(value)) and -most <= int(value) < most
 
 
 def split_files(

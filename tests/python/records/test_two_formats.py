@@ -5,13 +5,16 @@ Tests in the folder spark run with both, too. What differs is in docs/tfrecords.
 
 from __future__ import annotations
 
+import contextlib
 import re
 
+import pyarrow as pa
 import pytest
 from pyspark.ml.linalg import Vectors
 from pyspark.sql import functions
 
 from support.files.record_source import PYTHON_FORMAT, Source
+from tfos import records
 from tfos.errors import BadInputError
 from tfos.records.spark import sessions as tfrecord_sessions
 
@@ -28,6 +31,20 @@ def path(both, tmp_path_factory):
     directory = tmp_path_factory.mktemp("records") / "ids"
     both[0].write(both[0].spark.range(10).coalesce(1), directory)
     return directory
+
+
+@contextlib.contextmanager
+def setting(both, name, value):
+    """Both formats in a session with that setting, which the one in Python takes over when it is
+    registered."""
+    spark = both[0].spark
+    spark.conf.set(name, value)
+    try:
+        tfrecord_sessions.register_python(spark, PYTHON_FORMAT)
+        yield
+    finally:
+        spark.conf.unset(name)
+        tfrecord_sessions.register_python(spark, PYTHON_FORMAT)
 
 
 def said(action):
@@ -98,6 +115,48 @@ def test_both_refuse_options_for_reading_alike(both, path, options):
 def test_both_take_options_in_any_case(both, path, options):
     jvm, python = (source.read(path, **options).collect() for source in both)
     assert jvm == python and len(jvm) == 10
+
+
+def test_both_pass_over_options_of_the_other_direction(both, path, tmp_path):
+    """A table has one set of options."""
+    options = {"index": "true", "compressionLevel": "1", "sampleRecords": "5", "validation": "none"}
+    for source in both:
+        assert source.read(path, **options).count() == 10
+        directory = tmp_path / ("jvm" if source.is_jvm else "python")
+        source.write(source.read(path), directory, **options)
+        assert source.read(directory).count() == 10
+
+
+def test_the_session_names_the_column_of_bad_records_for_both(both, path):
+    with setting(both, "spark.sql.columnNameOfCorruptRecord", "Bad"):
+        jvm, python = (
+            source.read(path, "id string, Bad binary", mode="permissive").collect()
+            for source in both
+        )
+    assert jvm == python and len(jvm) == 10
+    assert all(row.id is None and row.Bad for row in python)
+
+
+def test_both_infer_alike_what_names_of_directories_hold(both, tmp_path):
+    values = {
+        "a": ["1", "-007", "__HIVE_DEFAULT_PARTITION__"],
+        "b": [str(1 << 31), "0", "5"],
+        "c": ["2.50", "1", "-0.5"],
+        "d": ["2026-01-31", "2024-02-29", "2026-12-01"],
+        "e": ["2026-01-31", "7", "x"],
+    }
+    for number in range(3):
+        below = "/".join(f"{name}={texts[number]}" for name, texts in values.items())
+        (tmp_path / below).mkdir(parents=True)
+        records.write(tmp_path / below / "part", [pa.record_batch({"id": [number]})])
+    jvm, python = (source.read(tmp_path) for source in both)
+    assert jvm.schema.simpleString() == python.schema.simpleString()
+    assert sorted(jvm.collect(), key=str) == sorted(python.collect(), key=str)
+    assert sorted(row.a for row in python.where("a is not null").collect()) == [-7, 1]
+    with setting(both, "spark.sql.sources.partitionColumnTypeInference.enabled", "false"):
+        jvm, python = (source.read(tmp_path) for source in both)
+        assert jvm.schema.simpleString() == python.schema.simpleString()
+        assert {row.a for row in python.collect()} == {"1", "-007", None}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tfos.records.spark import types
 MAX_PARTITION_BYTES = 128 << 20
 
 #: Where bad records go in mode permissive if the schema has it, as in Spark's own sources; Spark's
-#: default of spark.sql.columnNameOfCorruptRecord.
+#: default of spark.sql.columnNameOfCorruptRecord, which a session may have changed.
 BAD_COLUMN = "_corrupt_record"
 
 READ_OPTIONS = {
@@ -73,8 +73,11 @@ class Plan(NamedTuple):
     bad_column: str | None
 
 
-def plan_reading(options: Mapping[str, str]) -> Plan:
-    """The plan for what may be read; :class:`BadInputError` names what can't be."""
+def plan_reading(options: Mapping[str, str], bad_column: str = BAD_COLUMN) -> Plan:
+    """The plan for what may be read; :class:`BadInputError` names what can't be.
+
+    ``bad_column`` is what the session calls it.
+    """
     mode = _native.record_mode_named(options.get("mode", "failfast"))
     compression = options.get("compression")
     listing.compression_of("", compression)
@@ -84,8 +87,8 @@ def plan_reading(options: Mapping[str, str]) -> Plan:
         raise BadInputError(
             "columnNameOfCorruptRecord goes with mode permissive, and not with recordType ByteArray"
         )
-    bad_column = options.get("columnNameOfCorruptRecord", BAD_COLUMN) if keeps else None
-    return Plan(record_type, compression, mode, options.get("validation"), bad_column)
+    named = options.get("columnNameOfCorruptRecord", bad_column) if keeps else None
+    return Plan(record_type, compression, mode, options.get("validation"), named)
 
 
 def paths_of(options: Mapping[str, str]) -> list[str]:
@@ -98,7 +101,9 @@ def paths_of(options: Mapping[str, str]) -> list[str]:
 
 
 def check_options(options: Mapping[str, str], known: set[str], action: str) -> None:
-    unknown = sorted(name for name in options if name.lower() not in known)
+    """Raises :class:`BadInputError` for options that there are not. Those of the other direction
+    change nothing, as with the jar: a program may give both the same."""
+    unknown = sorted(name for name in options if name.lower() not in READ_OPTIONS | WRITE_OPTIONS)
     if unknown:
         raise BadInputError(
             f"TFRecords can't be {action} with the option {', '.join(unknown)}; there are "

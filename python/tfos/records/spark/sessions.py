@@ -43,9 +43,10 @@ def register_tfrecords(spark: Any) -> None:
 
     Args:
         spark: a SparkSession; without the jar one of Spark 4. Its default file system, working
-            directory, parallelism and case sensitivity are taken over as they are now. Its
-            ``spark.hadoop.*`` properties and ``spark.tfos.hadoop.*`` settings go to Hadoop's client
-            of this process as well (:func:`tfos.files.hadoop_settings.adopt`).
+            directory, parallelism and settings (case sensitivity, column of bad records, types of
+            directories' values) are taken over as they are now. Its ``spark.hadoop.*`` properties
+            and ``spark.tfos.hadoop.*`` settings go to Hadoop's client of this process as well
+            (:func:`tfos.files.hadoop_settings.adopt`).
     """
     failures.install()
     if _is_in_jvm(spark):

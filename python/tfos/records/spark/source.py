@@ -8,7 +8,6 @@ them into its own.
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -25,6 +24,7 @@ from tfos.records.spark import types
 from tfos.records.spark import writer as records_spark_writer
 from tfos.records.spark.datasource import DataSource, DataSourceWriter
 from tfos.records.spark.options import (
+    BAD_COLUMN,
     MAX_PARTITION_BYTES,
     READ_OPTIONS,
     WRITE_OPTIONS,
@@ -43,6 +43,20 @@ from tfos.spark.sessions import case_matters, context_of
 
 FORMAT = "tfrecord"
 
+_INFERS_DIRECTORIES = "spark.sql.sources.partitionColumnTypeInference.enabled"
+
+#: By their names, those of directories' values.
+_TYPES = {
+    kind.simpleString(): kind
+    for kind in (
+        sql.IntegerType(),
+        sql.LongType(),
+        sql.DoubleType(),
+        sql.DateType(),
+        sql.StringType(),
+    )
+}
+
 
 class TFRecordSource(DataSource):
     """The format ``tfrecord``. Owner: Spark. See the module."""
@@ -54,6 +68,8 @@ class TFRecordSource(DataSource):
     user: str | None = None
     parallelism = 1
     case_matters = False
+    bad_column = BAD_COLUMN
+    infers_directories = True
     hadoop_environment: Mapping[str, str] = {}
 
     @classmethod
@@ -64,19 +80,20 @@ class TFRecordSource(DataSource):
     def schema(self) -> sql.StructType:
         """The columns of a sample of the records, and those of directories; each may be null."""
         check_options(self.options, READ_OPTIONS, "read")
-        plan, files = plan_reading(self.options), self.files()
+        plan, files = plan_reading(self.options, self.bad_column), self.files()
         if plan.record_type == "ByteArray":
             found = sql.StructType([sql.StructField(types.BYTE_ARRAY_COLUMN, sql.BinaryType())])
         else:
             found = self._infer(files, plan)
         directories = listing.directory_columns(files)
+        if not self.infers_directories:
+            directories = dict.fromkeys(directories, "string")
         taken = set(map(self._compared, directories))
-        kinds = {int: sql.LongType(), datetime.date: sql.DateType(), str: sql.StringType()}
         asks_for_bad = "columnNameOfCorruptRecord" in self.options
         return sql.StructType(
             [
                 *(field for field in found if self._compared(field.name) not in taken),
-                *(sql.StructField(name, kinds[kind]) for name, kind in directories.items()),
+                *(sql.StructField(name, _TYPES[kind]) for name, kind in directories.items()),
                 *([sql.StructField(plan.bad_column, sql.BinaryType())] if asks_for_bad else []),
             ]
         )
@@ -84,7 +101,7 @@ class TFRecordSource(DataSource):
     def reader(self, schema: sql.StructType) -> TFRecordReader:
         """Reads with that schema, inferred or the user's."""
         check_options(self.options, READ_OPTIONS, "read")
-        plan = plan_reading(self.options)
+        plan = plan_reading(self.options, self.bad_column)
         files = self._named_as_in(schema, self.files())
         directories = listing.directory_columns(files)
         columns = [name for name in schema.names if name not in directories]
@@ -202,6 +219,8 @@ def source_of(spark: Any, name: str = FORMAT) -> type[TFRecordSource]:
         "user": None if isinstance(context, ConnectContext) else context.sparkUser(),
         "parallelism": context.defaultParallelism,
         "case_matters": case_matters(spark),
+        "infers_directories": spark.conf.get(_INFERS_DIRECTORIES, "true").lower() == "true",
+        "bad_column": spark.conf.get("spark.sql.columnNameOfCorruptRecord", BAD_COLUMN),
         "hadoop_environment": hadoop_settings.of_session(context),
     }
     hadoop_settings.adopt(known["hadoop_environment"])

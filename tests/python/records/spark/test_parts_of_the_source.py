@@ -155,11 +155,21 @@ def test_values_of_directories():
         files = [listing.ListedFile("f", 1, (("x", value),)) for value in values]
         return listing.directory_columns(files)["x"]
 
-    assert kind("1", None) is int
-    assert kind("8", "007") is str
-    assert kind("2024-02-29", None) is datetime.date
-    for values in (["2026-01-02", "3"], ["2026-02-30"], ["2026-1-2"], ["20260102", "2026-01-02"]):
-        assert kind(*values) is str
+    assert kind("1", None) == "int"
+    assert kind("8", "-007") == "int"
+    assert kind("1", str(1 << 31)) == kind(str(-(1 << 63))) == "bigint"
+    assert kind("1", "2.5") == "double"
+    assert kind("2024-02-29", None) == "date"
+    assert kind(None) == "string"
+    for values in (
+        ["2026-01-02", "3"],
+        ["2026-02-30"],
+        ["2026-1-2"],
+        ["20260102", "2026-01-02"],
+        [str(1 << 63)],
+        ["\u0661"],
+    ):
+        assert kind(*values) == "string"
 
 
 def test_local_uris(tmp_path):
