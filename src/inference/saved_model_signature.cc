@@ -220,6 +220,21 @@ Result<Signature> FindSignature(std::span<const MetaGraph> graphs,
                             fmt::join(tags, ","), fmt::join(found, " and ")));
 }
 
+std::string WhyNoSavedModel(NoSavedModel found) {
+  if (!found.exists) return "no such directory: " + found.path;
+  std::ranges::sort(found.below);
+  std::string hint;
+  if (!found.is_directory) {
+    hint = "; this is a file, and a SavedModel a directory";
+  } else if (!found.below.empty()) {
+    hint = fmt::format("; {} would be one", fmt::join(found.below, ", "));
+  }
+  return fmt::format(
+      "{} has no saved_model.pb, so it isn't a SavedModel: export one with model.export(...) or "
+      "tf.saved_model.save(...){}",
+      found.path, hint);
+}
+
 std::string DataTypeName(int dtype) {
   if (dtype == tensorflow::kTfString) return "string";
   if (dtype == tensorflow::kTfBfloat16) return "bfloat16";

@@ -48,6 +48,16 @@ Result<std::vector<MetaGraph>> ReadSavedModel(std::span<const std::byte> saved_m
 Result<Signature> FindSignature(std::span<const MetaGraph> graphs,
                                 std::span<const std::string> tags, std::string_view name);
 
+/// What there is where a saved_model.pb was looked for.
+struct NoSavedModel {
+  std::string path;
+  bool exists = false;
+  bool is_directory = false;
+  std::vector<std::string> below = {};  ///< Directories in it that have one.
+};
+/// Why that is not a SavedModel, and what would be one.
+std::string WhyNoSavedModel(NoSavedModel found);
+
 /// TensorFlow's name of a TF_DataType: "float32"; of an unknown one its number.
 std::string DataTypeName(int dtype);
 /// "float32[?, 784]".

@@ -59,6 +59,19 @@ TEST(SavedModelSignature, RefusesWhatIsNone) {
   EXPECT_FALSE(ReadSavedModel(BytesOf(model)).ok());
 }
 
+TEST(SavedModelSignature, SaysWhyThereIsNoModel) {
+  EXPECT_EQ(WhyNoSavedModel({.path = "/m"}), "no such directory: /m");
+  const std::string none =
+      "/m has no saved_model.pb, so it isn't a SavedModel: export one with model.export(...) or "
+      "tf.saved_model.save(...)";
+  EXPECT_EQ(WhyNoSavedModel({.path = "/m", .exists = true}),
+            none + "; this is a file, and a SavedModel a directory");
+  EXPECT_EQ(WhyNoSavedModel({.path = "/m", .exists = true, .is_directory = true}), none);
+  EXPECT_EQ(WhyNoSavedModel(
+                {.path = "/m", .exists = true, .is_directory = true, .below = {"/m/b", "/m/a"}}),
+            none + "; /m/a, /m/b would be one");
+}
+
 TEST(SavedModelSignature, HasLimits) {
   TestShape shape(255, 1);
   const std::string model =

@@ -100,6 +100,16 @@ JNIEXPORT jstring JNICALL Java_tfos_internal_inference_NativeModel_signature(
   });
 }
 
+JNIEXPORT jstring JNICALL Java_tfos_internal_inference_NativeModel_whyNone(
+    JNIEnv* java, jclass /*type*/, jstring path, jboolean exists, jboolean is_directory,
+    jstring below) {
+  return Enter(java, [&]() -> Result<jstring> {
+    return ToJava(java,
+                  inference::WhyNoSavedModel({TextOf(java, path), exists == JNI_TRUE,
+                                              is_directory == JNI_TRUE, TextsOf(java, below)}));
+  });
+}
+
 JNIEXPORT jstring JNICALL Java_tfos_internal_inference_NativeModel_plan(JNIEnv* java,
                                                                         jclass /*type*/,
                                                                         jstring request) {

@@ -323,13 +323,8 @@ def _inputs(mapping: InputMapping) -> Iterator[tuple[str, str, str]]:
 def _read(access: FileAccess, path: str) -> bytes:
     """The graph of a SavedModel."""
     file = os.path.join(path, "saved_model.pb")
-    if access.status(path) is None:
-        raise BadInputError(f"no such directory: {path}")
     if access.status(file) is None:
-        raise BadInputError(
-            f"{path} has no saved_model.pb, so it isn't a SavedModel: export one with "
-            f"model.export(...) or tf.saved_model.save(...){_hint(access, path)}"
-        )
+        raise BadInputError(_why_none(access, path))
     with access.open(file) as opened:
         return opened.read()
 
@@ -362,16 +357,16 @@ def _files_below(access: FileAccess, directory: str) -> Iterator[str]:
             yield found.path
 
 
-def _hint(access: Any, path: str) -> str:
-    if not access.status(path).is_directory:
-        return "; this is a file, and a SavedModel a directory"
+def _why_none(access: FileAccess, path: str) -> str:
+    status = access.status(path)
+    is_directory = status is not None and status.is_directory
     below = [
         found.path
-        for found in access.list(path)
+        for found in (access.list(path) if is_directory else ())
         if found.is_directory
         and access.status(os.path.join(found.path, "saved_model.pb")) is not None
     ]
-    return f"; {', '.join(below)} would be one" if below else ""
+    return _native.why_no_saved_model(path, status is not None, is_directory, below)
 
 
 #: A process that runs many models, as in a search for parameters, does not keep them all.

@@ -161,6 +161,15 @@ void BindInference(nb::module_& module) {
       },
       nb::arg("saved_model"), nb::arg("tags"), nb::arg("name"));
 
+  module.def(
+      "why_no_saved_model",
+      [](std::string path, bool exists, bool is_directory, std::vector<std::string> below) {
+        return inference::WhyNoSavedModel(
+            {std::move(path), exists, is_directory, std::move(below)});
+      },
+      nb::arg("path"), nb::arg("exists"), nb::arg("is_directory"), nb::arg("below"),
+      "Why a path without a saved_model.pb is not a SavedModel. below: directories that are one.");
+
   nb::class_<InferencePlan>(module, "InferencePlan",
                             "How columns go through a signature; made only if they fit.")
       .def(nb::new_(&MakePlan), nb::arg("signature"), nb::arg("inputs"), nb::arg("outputs"),

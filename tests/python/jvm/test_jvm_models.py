@@ -151,7 +151,7 @@ def test_what_does_not_fit_is_said_before_anything_runs(old, new, spark, models)
         assert part in str(error.value)
     with pytest.raises(BadInputError, match="outputMapping is empty"):
         run(old.TFModel().setModel(str(models / "text")), frame)
-    with pytest.raises(BadInputError, match="/keras would be one"):
+    with pytest.raises(BadInputError, match="/keras, .* would be one"):
         run(new.ml.TensorFlowModel().setModelDir(str(models)), frame)
     with pytest.raises(BadInputError, match="no such signature|has no signature|'absent'"):
         run(
@@ -164,6 +164,19 @@ def test_what_does_not_fit_is_said_before_anything_runs(old, new, spark, models)
             run(two, twice)
     with pytest.raises(BadInputError, match="column [dD] would appear twice"):
         run(two.setOutputMapping({"difference": "d", "rows": "D"}), twice)
+
+
+@pytest.mark.parametrize("name", ["none", "file", "empty", "two"])
+def test_what_is_not_a_model_is_refused_in_the_words_of_python(new, spark, models, tmp_path, name):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "empty").mkdir()
+    for model in ("b", "a"):
+        shutil.copytree(models / "tf1", tmp_path / "two" / model)
+    with pytest.raises(BadInputError) as python:
+        inference.Model(tmp_path / name)
+    with pytest.raises(BadInputError) as jvm:
+        run(new.ml.TensorFlowModel().setModelDir(str(tmp_path / name)), spark.range(1))
+    assert str(jvm.value).replace("file:", "") == str(python.value)
 
 
 def test_a_null_is_an_error_with_column_row_and_partition(new, spark, models):

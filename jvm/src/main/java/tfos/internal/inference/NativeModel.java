@@ -17,6 +17,12 @@ final class NativeModel {
   /** A signature of what a saved_model.pb contains. {@code tags} is a JSON list. */
   static native String signature(byte[] savedModel, String tags, String name);
 
+  /**
+   * Why a path without a saved_model.pb is not a SavedModel. {@code below} is a JSON list of the
+   * directories in it that are one.
+   */
+  static native String whyNone(String path, boolean exists, boolean isDirectory, String below);
+
   /** Checks a request and says what is wanted and given back. */
   static native String plan(String request);
 

@@ -118,9 +118,7 @@ public final class SavedModel implements Serializable {
   private static Content contentOf(FileSystem files, Path directory) throws IOException {
     Path graph = new Path(directory, GRAPH);
     if (!files.exists(graph)) {
-      throw new IllegalArgumentException(directory + " has no " + GRAPH
-          + ", so it is not a SavedModel: export one with model.export(...) or "
-          + "tf.saved_model.save(...)" + hint(files, directory));
+      throw new IllegalArgumentException(whyNone(files, directory));
     }
     try {
       MessageDigest digest = MessageDigest.getInstance("SHA-256");
@@ -170,19 +168,16 @@ public final class SavedModel implements Serializable {
     }
   }
 
-  private static String hint(FileSystem files, Path directory) throws IOException {
-    if (!files.exists(directory)) {
-      return "; there is nothing of that name";
-    } else if (!files.getFileStatus(directory).isDirectory()) {
-      return "; this is a file, and a SavedModel a directory";
-    }
+  private static String whyNone(FileSystem files, Path directory) throws IOException {
+    boolean exists = files.exists(directory);
+    boolean isDirectory = exists && files.getFileStatus(directory).isDirectory();
     List<String> below = new ArrayList<>();
-    for (var found : files.listStatus(directory)) {
+    for (FileStatus found : isDirectory ? files.listStatus(directory) : new FileStatus[0]) {
       if (found.isDirectory() && files.exists(new Path(found.getPath(), GRAPH))) {
         below.add(found.getPath().toString());
       }
     }
-    return below.isEmpty() ? "" : "; " + String.join(", ", below) + " would be one";
+    return NativeModel.whyNone(directory.toString(), exists, isDirectory, Json.text(below));
   }
 
   /** Inputs or outputs, by their names in the signature. */
