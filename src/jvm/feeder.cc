@@ -116,8 +116,7 @@ Result<jlong> Write(Feeder& feeder, std::uint64_t wanted,
   return static_cast<jlong>(chunk::NextChunkRows(wanted, rows, written, feeder.chunk_bytes));
 }
 
-/// Returns how many batches the next chunk may have.
-Result<jlong> WritePickled(JNIEnv* java, Feeder& feeder, jobjectArray batches, jint count) {
+Status WritePickled(JNIEnv* java, Feeder& feeder, jobjectArray batches, jint count) {
   // Its end drops the references to the batches.
   if (java->PushLocalFrame(count) != JNI_OK) throw std::bad_alloc();
   std::vector<jbyteArray> arrays;
@@ -130,10 +129,14 @@ Result<jlong> WritePickled(JNIEnv* java, Feeder& feeder, jobjectArray batches, j
     java->GetByteArrayRegion(arrays[i], 0, static_cast<jsize>(sizes[i]),
                              reinterpret_cast<jbyte*>(to));
   };
-  Result<std::uint64_t> written = feeder.partition->WritePickled(sizes, copy);
+  const Result<std::uint64_t> written = feeder.partition->WritePickled(sizes, copy);
   java->PopLocalFrame(nullptr);
-  TFOS_RETURN_IF_ERROR(written.status());
-  return static_cast<jlong>(chunk::NextChunkBatches(static_cast<std::uint64_t>(count)));
+  return written.status();
+}
+
+/// As NativeFeeder.ahead of Java gives it.
+jlong NumberOf(const feed::PartitionFeeder::Stretch& ahead) {
+  return static_cast<jlong>(ahead.items) * (ahead.delivered ? 1 : -1);
 }
 
 }  // namespace
@@ -185,15 +188,20 @@ JNIEXPORT jlong JNICALL Java_tfos_internal_feed_NativeFeeder_write(JNIEnv* java,
   });
 }
 
-JNIEXPORT jlong JNICALL Java_tfos_internal_feed_NativeFeeder_writePickled(
+JNIEXPORT void JNICALL Java_tfos_internal_feed_NativeFeeder_writePickled(
     JNIEnv* java, jclass /*type*/, jlong handle, jobjectArray batches, jint count) {
-  return EnterFeed(java, [&] { return WritePickled(java, FeederOf(handle), batches, count); });
+  EnterFeed(java, [&] { return WritePickled(java, FeederOf(handle), batches, count); });
 }
 
 JNIEXPORT jlong JNICALL Java_tfos_internal_feed_NativeFeeder_ahead(JNIEnv* /*java*/,
                                                                    jclass /*type*/, jlong handle) {
-  const feed::PartitionFeeder::Stretch ahead = FeederOf(handle).partition->Ahead();
-  return static_cast<jlong>(ahead.items) * (ahead.delivered ? 1 : -1);
+  return NumberOf(FeederOf(handle).partition->Ahead());
+}
+
+JNIEXPORT jlong JNICALL Java_tfos_internal_feed_NativeFeeder_batchesAhead(JNIEnv* /*java*/,
+                                                                          jclass /*type*/,
+                                                                          jlong handle) {
+  return NumberOf(FeederOf(handle).partition->BatchesAhead());
 }
 
 JNIEXPORT jboolean JNICALL Java_tfos_internal_feed_NativeFeeder_stopped(JNIEnv* /*java*/,
@@ -216,11 +224,6 @@ JNIEXPORT jlongArray JNICALL Java_tfos_internal_feed_NativeFeeder_finish(JNIEnv*
 JNIEXPORT void JNICALL Java_tfos_internal_feed_NativeFeeder_close(JNIEnv* /*java*/, jclass /*type*/,
                                                                   jlong handle) {
   Release<FeederPointer>(handle);
-}
-
-JNIEXPORT jlong JNICALL Java_tfos_internal_feed_NativeFeeder_firstChunkBatches(JNIEnv* /*java*/,
-                                                                               jclass /*type*/) {
-  return static_cast<jlong>(chunk::kFirstChunkBatches);
 }
 
 JNIEXPORT jboolean JNICALL Java_tfos_internal_feed_NativeFeeder_programsHaveReturned(

@@ -45,7 +45,7 @@ class _Feeder:
 
     def _chunks(self, writer: Any, rows: Iterable[Any]) -> Iterator[list[Any]]:
         if self.plan.pickled:
-            return _batches_by_bytes(rows, self.plan.chunk_bytes, writer.ahead)
+            return _batches_by_bytes(rows, self.plan.chunk_bytes, writer.batches_ahead)
         return _batches_by_feedback(
             rows, self.plan.chunk_bytes, writer.ahead, lambda: self._written
         )
@@ -256,29 +256,26 @@ def _with_more(batch: Any, batches: Iterator[Any], rows: int) -> tuple[Any, Any]
     return joined, batch.slice(parts[-1].num_rows)
 
 
-#: What ``FeedWriter.ahead`` says: whether the next items were delivered, and how many.
+#: What ``FeedWriter.ahead`` and ``batches_ahead`` say: whether the next items were delivered, and
+#: how many.
 _Ahead = Callable[[], tuple[bool, int]]
 
 
 def _batches_by_bytes(
     batches: Iterable[bytes], chunk_bytes: int, ahead: _Ahead
 ) -> Iterator[list[bytes]]:
-    from tfos import _native
-
     iterator = iter(batches)
-    limit = _native.FIRST_CHUNK_BATCHES
     while True:
         delivered, count = ahead()
         if delivered:
             chunk = list(islice(iterator, count))
         else:
             chunk, size = [], 0
-            for batch in islice(iterator, min(limit, count)):
+            for batch in islice(iterator, count):
                 chunk.append(batch)
                 size += len(batch)
                 if size >= chunk_bytes:
                     break
-            limit = _native.next_chunk_batches(len(chunk))
         if not chunk:
             return
         yield chunk

@@ -86,6 +86,12 @@ PartitionFeeder::Stretch PartitionFeeder::Ahead() const {
   return {.delivered = false, .items = NextCut(next_item_) - next_item_};
 }
 
+PartitionFeeder::Stretch PartitionFeeder::BatchesAhead() const {
+  Stretch ahead = Ahead();
+  if (!ahead.delivered) ahead.items = std::min(ahead.items, batches_wanted_);
+  return ahead;
+}
+
 void PartitionFeeder::CountDelivered(const ItemRange& items) {
   delivered_items_ += items.items() - writer_->trained().ItemsIn(items);
 }
@@ -216,6 +222,7 @@ Result<std::uint64_t> PartitionFeeder::WritePickled(std::span<const std::uint64_
   if (!pickles_) {
     return chunk::PicklesRefused("batches of rows that Spark has pickled were to be passed on");
   }
+  batches_wanted_ = chunk::NextChunkBatches(sizes.size());
   const std::uint64_t first_item = next_item_;
   std::uint64_t written = 0;
   for (const Piece& piece : Take(sizes.size())) {

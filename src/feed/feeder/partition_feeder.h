@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "chunk/chunk_rows.h"
 #include "columns/arrow/arrow_columns.h"
 #include "feed/feeder/partition_writer.h"
 #include "feed/wire/item_ranges.h"
@@ -56,6 +57,9 @@ class PartitionFeeder {
   /// How many items the caller should bring in its next call: of a delivered chunk exactly as many,
   /// or what is left of the partition; else at most.
   Stretch Ahead() const;
+  /// The same for WritePickled. A caller need not bring more batches once they have the size that
+  /// chunks should have.
+  Stretch BatchesAhead() const;
 
   /// Items that belong together: to be sent, or with a checksum to be compared.
   struct Piece {
@@ -137,6 +141,7 @@ class PartitionFeeder {
   const bool check_retries_;
   std::uint64_t next_item_ = 0;
   std::uint64_t delivered_items_ = 0;
+  std::uint64_t batches_wanted_ = chunk::kFirstChunkBatches;
   /// The caller did not bring a chunk whole, in one call, that was trained on in part.
   bool has_missed_ = false;
 };

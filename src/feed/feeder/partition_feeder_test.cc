@@ -118,6 +118,14 @@ class PartitionFeederTest : public ::testing::Test {
     return values;
   }
 
+  /// Writes each byte of the text as a batch.
+  static Status WriteBytes(PartitionFeeder& feeder, std::string_view text) {
+    const std::vector<std::uint64_t> sizes(text.size(), 1);
+    return feeder
+        .WritePickled(sizes, [&](std::size_t i, std::byte* to) { std::memcpy(to, &text[i], 1); })
+        .status();
+  }
+
   const Secret key_ = *Secret::FromHex(std::string(64, 'a'));
   std::unique_ptr<FeedServer> server_;
   bool check_retries_ = true;
@@ -309,16 +317,10 @@ TEST_F(TrainedRowsTest, APartOfAChunkIsNeverFedAsIfNothingWereKnown) {
 }
 
 TEST_F(PartitionFeederTest, PickledBatchesOfWhichSomeRowsWereTrainedOnComeAgain) {
-  const auto write = [&](PartitionFeeder& feeder, std::string_view text) {
-    const std::vector<std::uint64_t> sizes(text.size(), 1);
-    return feeder
-        .WritePickled(sizes, [&](std::size_t i, std::byte* to) { std::memcpy(to, &text[i], 1); })
-        .status();
-  };
   std::uint32_t checksum = 0;
   {
     const auto first = Open();
-    ASSERT_TRUE(write(*first, "ab").ok());
+    ASSERT_TRUE(WriteBytes(*first, "ab").ok());
     ASSERT_TRUE(first->Finish().ok());
     const auto next = server_->Next("input", {.deadline = Deadline::After(60s)});
     checksum = std::get<ChunkLoan>(next.value()).checksum();
@@ -327,27 +329,41 @@ TEST_F(PartitionFeederTest, PickledBatchesOfWhichSomeRowsWereTrainedOnComeAgain)
   trained_ = {{.chunk = {.items = {0, 2}, .checksum = checksum}, .whole = false}};
   const auto feeder = Open();
   EXPECT_TRUE(feeder->Ahead().delivered);
-  ASSERT_TRUE(write(*feeder, "ab").ok());
+  ASSERT_TRUE(WriteBytes(*feeder, "ab").ok());
   ASSERT_TRUE(feeder->Finish().ok());
   const auto next = server_->Next("input", {.deadline = Deadline::After(60s)});
   EXPECT_EQ(std::get<ChunkLoan>(next.value()).items(), 2u);
   EXPECT_EQ(std::get<ChunkLoan>(next.value()).checksum(), checksum);
 }
 
-TEST_F(PartitionFeederTest, PickledBatchesThatChangedAreFoundOut) {
-  const auto write = [&](PartitionFeeder& feeder, std::string_view text) {
-    const std::vector<std::uint64_t> sizes(text.size(), 1);
-    return feeder
-        .WritePickled(sizes, [&](std::size_t i, std::byte* to) { std::memcpy(to, &text[i], 1); })
-        .status();
-  };
+TEST_F(PartitionFeederTest, SaysHowManyPickledBatchesEachChunkMayHave) {
   {
     const auto first = Open(0);
-    ASSERT_TRUE(write(*first, "ab").ok());
+    for (const std::string_view text : {"a", "bc", "def"}) {
+      EXPECT_FALSE(first->BatchesAhead().delivered);
+      EXPECT_EQ(first->BatchesAhead().items, text.size());
+      ASSERT_TRUE(WriteBytes(*first, text).ok());
+    }
     ASSERT_TRUE(first->Finish().ok());
   }
-  EXPECT_TRUE(write(*Open(1), "abc").ok());
-  EXPECT_THAT(write(*Open(2), "bac").ToString(), HasSubstr("items 0 to 1 are not those"));
+  const auto second = Open(1);
+  EXPECT_TRUE(second->BatchesAhead().delivered);
+  ASSERT_TRUE(WriteBytes(*second, "abc").ok());
+  EXPECT_TRUE(second->BatchesAhead().delivered);
+  EXPECT_EQ(second->BatchesAhead().items, 3u) << "as it was cut";
+  ASSERT_TRUE(WriteBytes(*second, "def").ok());
+  EXPECT_FALSE(second->BatchesAhead().delivered);
+  EXPECT_EQ(second->BatchesAhead().items, 4u) << "as it would have been";
+}
+
+TEST_F(PartitionFeederTest, PickledBatchesThatChangedAreFoundOut) {
+  {
+    const auto first = Open(0);
+    ASSERT_TRUE(WriteBytes(*first, "ab").ok());
+    ASSERT_TRUE(first->Finish().ok());
+  }
+  EXPECT_TRUE(WriteBytes(*Open(1), "abc").ok());
+  EXPECT_THAT(WriteBytes(*Open(2), "bac").ToString(), HasSubstr("items 0 to 1 are not those"));
 }
 
 TEST_F(PartitionFeederTest, CutsWhatIsTooLargeForAChunk) {

@@ -145,6 +145,10 @@ nb::dict FinishWriter(FeedWriter& writer) {
   return result;
 }
 
+std::pair<bool, std::uint64_t> PairOf(const feed::PartitionFeeder::Stretch& ahead) {
+  return {ahead.delivered, ahead.items};
+}
+
 }  // namespace
 
 void BindFeed(nb::module_& module) {
@@ -239,9 +243,6 @@ void BindFeed(nb::module_& module) {
   module.def("next_chunk_rows", &chunk::NextChunkRows, nb::arg("wanted"), nb::arg("rows"),
              nb::arg("written"), nb::arg("chunk_bytes"),
              "How many rows the chunk gets after one of `rows` rows that took `written` bytes.");
-  module.attr("FIRST_CHUNK_BATCHES") = chunk::kFirstChunkBatches;
-  module.def("next_chunk_batches", &chunk::NextChunkBatches, nb::arg("batches"),
-             "How many pickled batches the chunk may have after one of `batches`.");
   module.def(
       "failure_text",
       [](const std::string& failure) { return ValueOrThrow(control::FailureText(failure)); },
@@ -274,13 +275,12 @@ void BindFeed(nb::module_& module) {
       .def("result_batch", &FeedWriter::TakeResultBatch, nb::arg("block"),
            "The same as a ResultBatch.")
       .def(
-          "ahead",
-          [](FeedWriter& writer) {
-            const feed::PartitionFeeder::Stretch ahead = writer.Ahead();
-            return std::pair(ahead.delivered, ahead.items);
-          },
+          "ahead", [](FeedWriter& writer) { return PairOf(writer.Ahead()); },
           "(whether the next items are a chunk that an earlier attempt delivered, how many): of "
           "such a chunk the next call brings exactly as many, to be compared; else at most.")
+      .def(
+          "batches_ahead", [](FeedWriter& writer) { return PairOf(writer.BatchesAhead()); },
+          "The same for write_pickled.")
       .def("end", &FeedWriter::End, "Says that the partition is complete.")
       .def("finish", &FinishWriter,
            "Waits until the nodes have everything; a dict of items delivered and result rows.")

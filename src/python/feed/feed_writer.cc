@@ -96,6 +96,11 @@ feed::PartitionFeeder::Stretch FeedWriter::Ahead() {
   return feeder_->Ahead();
 }
 
+feed::PartitionFeeder::Stretch FeedWriter::BatchesAhead() {
+  const Use use(*this, "batches_ahead");
+  return feeder_->BatchesAhead();
+}
+
 std::uint64_t FeedWriter::WriteEncoded(const nb::list& rows, std::size_t begin,
                                        const feed::ItemRange& items) {
   if (feeder_->stopped()) return 0;

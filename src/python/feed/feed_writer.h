@@ -51,6 +51,7 @@ class FeedWriter {
 
   /// As PartitionFeeder's: what the next call should bring.
   feed::PartitionFeeder::Stretch Ahead();
+  feed::PartitionFeeder::Stretch BatchesAhead();
   bool stopped();
   void Close();
 

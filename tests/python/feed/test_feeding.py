@@ -32,17 +32,19 @@ def test_what_was_delivered_is_gathered_as_it_was_cut():
     assert list(chain.from_iterable(cut)) == rows
     batches = [bytes(100)] * 70
     answers = iter(ahead)
-    cut = list(_batches_by_bytes(batches, 1, lambda: next(answers, ahead[-1])))
-    assert [len(chunk) for chunk in cut[:3]] == [40, 1, 1]
+    cut = list(_batches_by_bytes(batches, 200, lambda: next(answers, ahead[-1])))
+    assert [len(chunk) for chunk in cut[:3]] == [40, 2, 2]
     assert list(chain.from_iterable(cut)) == batches
 
 
 def test_pickled_batches_are_passed_on_once_each_and_in_order():
     batches = [bytes([n]) * 100 for n in range(50)]
-    chunks = list(_batches_by_bytes(iter(batches), 1000, nothing_delivered))
+    counts = iter(range(1, 100))
+    chunks = list(_batches_by_bytes(iter(batches), 1000, lambda: (False, next(counts))))
     assert list(chain.from_iterable(chunks)) == batches
-    assert [len(chunk) for chunk in chunks[:5]] == [1, 2, 3, 4, 5]
-    assert max(sum(map(len, chunk)) for chunk in chunks) <= 1000
+    assert [len(chunk) for chunk in chunks] == [*range(1, 10), 5]
+    chunks = list(_batches_by_bytes(iter(batches), 450, nothing_delivered))
+    assert {len(chunk) for chunk in chunks} == {5}
 
 
 def test_row_chunks_grow_to_the_size_asked_for_and_not_beyond():

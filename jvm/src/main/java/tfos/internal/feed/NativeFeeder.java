@@ -55,17 +55,17 @@ final class NativeFeeder implements AutoCloseable {
     return ahead(handle);
   }
 
-  /** Pickled batches that the first chunk should have. */
-  static native long firstChunkBatches();
+  /** The same for {@link #writePickled}. */
+  long batchesAhead() {
+    return batchesAhead(handle);
+  }
 
   /**
    * Sends the first {@code count} batches, as Python has pickled them, except those that the nodes
    * have. Waits for room.
-   *
-   * @return how many batches the chunk after this one may have
    */
-  long writePickled(byte[][] batches, int count) {
-    return writePickled(handle, batches, count);
+  void writePickled(byte[][] batches, int count) {
+    writePickled(handle, batches, count);
   }
 
   /**
@@ -107,9 +107,11 @@ final class NativeFeeder implements AutoCloseable {
 
   private static native long write(long handle, long wanted, long[] numbers);
 
-  private static native long writePickled(long handle, byte[][] batches, int count);
+  private static native void writePickled(long handle, byte[][] batches, int count);
 
   private static native long ahead(long handle);
+
+  private static native long batchesAhead(long handle);
 
   private static native boolean stopped(long handle);
 

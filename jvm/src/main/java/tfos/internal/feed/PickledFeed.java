@@ -17,18 +17,17 @@ final class PickledFeed extends PartitionFeed<byte[]> {
   @Override
   long[] feed(TaskContext context, int partition, Iterator<byte[]> batches, long chunkBytes) {
     try (NativeFeeder feeder = connect(context, partition, null, false, chunkBytes)) {
-      long next = NativeFeeder.firstChunkBatches();
       while (batches.hasNext() && !feeder.stopped()) {
-        long ahead = feeder.ahead();
+        long ahead = feeder.batchesAhead();
         // A new one each time: what was sent is let go of at once.
-        byte[][] chunk = new byte[Math.toIntExact(ahead > 0 ? ahead : Math.min(next, -ahead))][];
+        byte[][] chunk = new byte[Math.toIntExact(Math.abs(ahead))][];
         int count = 0;
         long bytes = 0;
         while (batches.hasNext() && count < chunk.length && (ahead > 0 || bytes < chunkBytes)) {
           chunk[count] = batches.next();
           bytes += chunk[count++].length;
         }
-        next = feeder.writePickled(chunk, count);
+        feeder.writePickled(chunk, count);
       }
       return feeder.finish();
     }
