@@ -240,7 +240,7 @@ def _infer(parsed: Any) -> int:
             plan.schema,
             plan.run(batches, parsed.threads),
             "Example",
-            listing.compression_of(parsed.output, None),
+            formats.compression_of(parsed.output, None),
             distinct=distinct,
         )
         # Somebody else may have been faster.

@@ -151,7 +151,7 @@ def _opened(parsed: Any) -> Iterator[tuple[str, str]]:
     """What is to be opened, and its compression."""
     for file in _files(parsed):
         access, path = access_for(file.path)
-        yield access.native_path(path), listing.compression_of(path, parsed.compression)
+        yield access.native_path(path), formats.compression_of(path, parsed.compression)
 
 
 def _print(value: Any) -> None:

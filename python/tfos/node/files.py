@@ -13,7 +13,7 @@ from tfos.base.arrow import pa
 from tfos.base.roles import members_of
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
-from tfos.records import listing
+from tfos.records import formats, listing
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -61,5 +61,5 @@ def tfrecords(
     found = []
     for file in files:
         access, path = access_for(file)
-        found.append((access.native_path(path), listing.compression_of(path, compression)))
+        found.append((access.native_path(path), formats.compression_of(path, compression)))
     return dataset.make(found, schema, batch_size, record_type, mode, drop_remainder)

@@ -2,7 +2,7 @@
 
     for batch in tfos.records.read("part-0.tfrecord"):
         ...                                  # a pyarrow.RecordBatch
-    tfos.records.write("copy.tfrecord", batches, compression="GZIP")
+    tfos.records.write("copy.tfrecord", batches, compression="gzip")
 
 What becomes of which type, and what of damaged files, is in docs/formats/tfrecord.md. Paths may be
 URIs of Hadoop's file systems (docs/hdfs.md).

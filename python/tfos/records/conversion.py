@@ -64,7 +64,7 @@ def convert(
             schema,
             batches,
             record_type,
-            listing.compression_of(path, target_compression),
+            formats.compression_of(path, target_compression),
         )
         check_output(target, sources, overwrite)  # Somebody else may have been faster.
     return rows
@@ -243,7 +243,7 @@ def read(
                 access.native_path(path),
                 schema,
                 record_type=record_type,
-                compression=listing.compression_of(path, compression),
+                compression=compression,
                 batch_rows=batch_rows,
             )
             continue

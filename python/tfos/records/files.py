@@ -2,7 +2,7 @@
 
     for batch in tfos.records.read("part-0.tfrecord"):
         ...                                  # a pyarrow.RecordBatch
-    tfos.records.write("copy.tfrecord", batches, compression="GZIP")
+    tfos.records.write("copy.tfrecord", batches, compression="gzip")
 
 What becomes of which type, and what of damaged files, is in docs/formats/tfrecord.md. An argument
 that is None is as the native side has it. Paths may be URIs of Hadoop's file systems
@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from tfos import _native
 from tfos.base.arrow import pa
 from tfos.files.access import native_path
+from tfos.records.formats import compression_of
 
 #: Records that a schema is inferred from.
 SAMPLE_RECORDS = 1_000
@@ -44,7 +45,7 @@ class Reader:
             lack it.
         record_type: "Example", "SequenceExample", or "ByteArray": each record is, as it is, the
             value of the only column of ``schema``, binary or string.
-        compression: "", "GZIP" or "ZLIB".
+        compression: "none", "gzip", "zlib"; None takes it from the file's name.
         mode: how bad records are handled: "failfast", "dropmalformed", "permissive".
         validation: which CRCs are compared: "none", "lengths", "full".
         part: of :func:`split`.
@@ -58,7 +59,7 @@ class Reader:
         schema: pa.Schema | None = None,
         *,
         record_type: str = "Example",
-        compression: str = "",
+        compression: str | None = None,
         mode: str | None = None,
         validation: str | None = None,
         batch_rows: int | None = None,
@@ -124,7 +125,7 @@ def write(
     batches: Iterable[Any],
     *,
     record_type: str = "Example",
-    compression: str = "",
+    compression: str | None = None,
     level: int | None = None,
 ) -> int:
     """Writes each row of each record batch (or table) as a record; how many there are.
@@ -132,7 +133,7 @@ def write(
     A file that is there already is overwritten; one that failed is incomplete. On s3a:// a failure
     leaves what was there.
     """
-    writer = _native.RecordWriter(native_path(path), compression, level, True)
+    writer = _native.RecordWriter(*_place(path, compression), level, True)
     for batch in batches:
         for part in batch.to_batches() if isinstance(batch, pa.Table) else [batch]:
             writer.write_examples(part, record_type)
@@ -144,11 +145,11 @@ def write_records(
     path: str | os.PathLike[str],
     records: Iterable[bytes],
     *,
-    compression: str = "",
+    compression: str | None = None,
     level: int | None = None,
 ) -> int:
     """Writes records of any content; how many there are."""
-    writer = _native.RecordWriter(native_path(path), compression, level, True)
+    writer = _native.RecordWriter(*_place(path, compression), level, True)
     for record in records:
         writer.write(record)
     writer.close()
@@ -158,7 +159,7 @@ def write_records(
 def read_records(
     path: str | os.PathLike[str],
     *,
-    compression: str = "",
+    compression: str | None = None,
     validation: str | None = None,
     max_record_bytes: int | None = None,
     part: Part | None = None,
@@ -181,7 +182,7 @@ def infer_schema(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     record_type: str = "Example",
-    compression: str = "",
+    compression: str | None = None,
     records: int = SAMPLE_RECORDS,
     strings: bool = False,
 ) -> pa.Schema:
@@ -214,7 +215,7 @@ class SchemaSample:
         path: str | os.PathLike[str],
         most: int,
         *,
-        compression: str = "",
+        compression: str | None = None,
         mode: str | None = None,
         validation: str | None = None,
         max_record_bytes: int | None = None,
@@ -242,7 +243,7 @@ def nullable(schema: pa.Schema) -> pa.Schema:
 
 
 def verify(
-    path: str | os.PathLike[str], *, compression: str = "", validation: str | None = None
+    path: str | os.PathLike[str], *, compression: str | None = None, validation: str | None = None
 ) -> dict[str, Any]:
     """Reads a file to its end, over what is damaged.
 
@@ -276,10 +277,16 @@ def encode(batch: pa.RecordBatch, *, record_type: str = "Example") -> pa.BinaryA
 
 def _file(
     path: str | os.PathLike[str],
-    compression: str,
+    compression: str | None,
     validation: str | None = None,
     max_record_bytes: int | None = None,
     part: Part | None = None,
 ) -> Any:
-    place = None if part is None else (part.begin, part.end, part.first_record)
-    return _native.RecordFile(native_path(path), compression, validation, max_record_bytes, place)
+    range_ = None if part is None else (part.begin, part.end, part.first_record)
+    return _native.RecordFile(*_place(path, compression), validation, max_record_bytes, range_)
+
+
+def _place(path: str | os.PathLike[str], compression: str | None) -> tuple[str, str]:
+    """The path and the compression as the native side takes them."""
+    native = native_path(path)
+    return native, compression_of(native, compression)

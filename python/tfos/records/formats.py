@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Sequence
 
+from tfos import _native
 from tfos.errors import BadInputError
 
 #: "jsonl" has a JSON object in each line.
@@ -77,6 +78,14 @@ def check_suffix(target: str) -> None:
             f"{target}: {suffix} says no format; give one with --to, or end the name with one of "
             f"{' '.join(_BY_SUFFIX)}"
         )
+
+
+def compression_of(path: str, option: str | None) -> str:
+    """ "", "GZIP" or "ZLIB": of the option where there is one, else of the file's name."""
+    if option is None:
+        # The end of a name says it, even where the rest is not UTF-8.
+        return _native.compression_of_path(path.encode(errors="replace").decode())
+    return _native.compression_named(option)
 
 
 def _suffix_of(path: str) -> tuple[str, bool]:

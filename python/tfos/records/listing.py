@@ -12,12 +12,12 @@ import urllib.parse
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tfos import _native
 from tfos.base.arrow import pa
 from tfos.errors import BadInputError
 from tfos.files.access import access_for
 from tfos.files.interface import FileAccess, as_python_glob, has_wildcard, is_hidden, walk
 from tfos.records import files as record_files
+from tfos.records import formats
 
 INDEX_SUFFIX = ".tfindex"
 
@@ -47,14 +47,6 @@ class FilePart(NamedTuple):
     file: ListedFile
     part: record_files.Part | None
     size: int
-
-
-def compression_of(path: str, option: str | None) -> str:
-    """ "", "GZIP" or "ZLIB": of the option where there is one, else of the file's name."""
-    if option is None:
-        # The end of a name says it, even where the rest is not UTF-8.
-        return _native.compression_of_path(path.encode(errors="replace").decode())
-    return _native.compression_named(option)
 
 
 def list_files(
@@ -205,7 +197,7 @@ def split_files(
     parts: list[FilePart] = []
     for file in files:
         access, path = access_for(file.path)
-        is_plain = not compression_of(path, compression)
+        is_plain = not formats.compression_of(path, compression)
         if is_plain and file.size > part_bytes and access.status(path + INDEX_SUFFIX) is not None:
             parts.extend(
                 FilePart(file, part, part.end - part.begin)
@@ -243,7 +235,7 @@ def infer_schema(
         inference.add(
             access.native_path(path),
             sample - inference.count,
-            compression=compression_of(path, compression),
+            compression=compression,
             mode=mode,
             validation=validation,
         )

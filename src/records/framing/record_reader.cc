@@ -144,11 +144,11 @@ std::string_view RecordReader::CompressionHint() const {
   const auto first = std::to_integer<unsigned>(bytes[0]);
   const auto second = std::to_integer<unsigned>(bytes[1]);
   if (first == 0x1F && second == 0x8B) {
-    return "; it begins like GZIP: read it with compression 'GZIP'";
+    return "; it begins like GZIP: read it with compression 'gzip'";
   }
   constexpr unsigned kDeflateWith32KiB = 0x78;
   if (first == kDeflateWith32KiB && (first * 256 + second) % 31 == 0) {
-    return "; it begins like ZLIB: read it with compression 'ZLIB'";
+    return "; it begins like ZLIB: read it with compression 'zlib'";
   }
   return "";
 }

@@ -176,9 +176,9 @@ TEST(RecordReaderTest, ALengthNearTheLargestNumberIsRefusedWhateverTheLimit) {
 
 TEST(RecordReaderTest, SaysThatAFileLooksCompressed) {
   EXPECT_THAT(ReadAll(FromHex("1f8b0800000000000003abcdef01")).errors,
-              ElementsAre(HasSubstr("begins like GZIP: read it with compression 'GZIP'")));
+              ElementsAre(HasSubstr("begins like GZIP: read it with compression 'gzip'")));
   EXPECT_THAT(ReadAll(FromHex("789c0800000000000003abcdef01")).errors,
-              ElementsAre(HasSubstr("begins like ZLIB")));
+              ElementsAre(HasSubstr("begins like ZLIB: read it with compression 'zlib'")));
 }
 
 TEST(RecordReaderTest, SurvivesEveryPairOfFlippedBits) {

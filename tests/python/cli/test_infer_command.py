@@ -170,7 +170,7 @@ def test_formats_by_name_and_several_files(two, table, tmp_path):
         == expected
     )
     assert read_rows(f"{tmp_path}/o.tfrecord", "tfrecord") == expected
-    assert records.verify(f"{tmp_path}/o.tfrecord.gz", compression="GZIP")["records"] == ROWS
+    assert records.verify(f"{tmp_path}/o.tfrecord.gz")["records"] == ROWS
     assert read_rows(f"{tmp_path}/o.parquet.none", "parquet") == expected  # as the input
 
 

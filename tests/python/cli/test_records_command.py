@@ -48,7 +48,7 @@ def root(request, empty_directory):
 @pytest.fixture
 def files(root, table):
     records.write(f"{root}/a.tfrecord", [table.slice(0, 15)])
-    records.write(f"{root}/b.tfrecord.gz", [table.slice(15)], compression="GZIP")
+    records.write(f"{root}/b.tfrecord.gz", [table.slice(15)])
     return root
 
 

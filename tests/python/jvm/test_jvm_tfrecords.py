@@ -117,7 +117,7 @@ def test_hints_come_first_and_types_that_do_not_fit_are_said(
 ):
     table = pa.table({"a": pa.array([1, 2], pa.int64()), "f": [0.5, 1.5], "z": ["x", "y"]})
     os.mkdir(tmp_path / "data")
-    records.write(str(tmp_path / "data" / "one.tfrecord.gz"), [table], compression="GZIP")
+    records.write(str(tmp_path / "data" / "one.tfrecord.gz"), [table])
     records.write(str(tmp_path / "data" / "two.tfrecord"), [table])
     (tmp_path / "data" / "two.tfrecord.tfindex").write_text("not a record")
     hint = old.SimpleTypeParser.parse("struct<z:binary,missing:array<long>,f:double>")

@@ -46,7 +46,7 @@ def rows(numbers):
 @pytest.fixture
 def files(tmp_path):
     records.write(tmp_path / "a", [rows(range(25))])
-    records.write(tmp_path / "b.gz", [rows(range(25, 32))], compression="GZIP")
+    records.write(tmp_path / "b.gz", [rows(range(25, 32))])
     (tmp_path / "_SUCCESS").touch()
     return tmp_path
 

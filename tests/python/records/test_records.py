@@ -15,7 +15,7 @@ from support.waiting import wait_for
 from tfos import _native, records
 from tfos.errors import BadInputError
 from tfos.node import files
-from tfos.records import listing
+from tfos.records import formats, listing
 
 KINDS = {
     "int": ("int64_list", tf.train.Int64List),
@@ -287,8 +287,8 @@ def test_damaged_files(tmp_path):
     assert (survey["records"], survey["bad_records"], survey["lost"]) == (8, 1, True)
     with pytest.raises(FileNotFoundError, match="none"):
         list(records.read(tmp_path / "none", schema))
-    records.write(path, [pa.record_batch({"n": range(10)})], compression="GZIP")
-    with pytest.raises(BadInputError, match="begins like GZIP: read it with compression 'GZIP'"):
+    records.write(path, [pa.record_batch({"n": range(10)})], compression="gzip")
+    with pytest.raises(BadInputError, match="begins like GZIP: read it with compression 'gzip'"):
         list(records.read(path, schema))
 
 
@@ -323,13 +323,39 @@ def test_records_behind_the_sample_of_a_schema_may_lack_a_key(tmp_path):
     assert read["x"].to_pylist() == x.to_pylist() and read.schema.field("n").nullable
 
 
+@pytest.mark.parametrize(
+    "name, compression, first_bytes",
+    [
+        ("f.tfrecord", None, b"\x0e\0"),
+        ("f.tfrecord.gz", None, b"\x1f\x8b"),
+        ("f.tfrecord.zlib", None, b"\x78"),
+        ("f.tfrecord.gz", "none", b"\x0e\0"),
+        ("f.tfrecord", "gzip", b"\x1f\x8b"),
+        ("f.tfrecord", "Zlib", b"\x78"),
+        ("f.tfrecord", "GZIP", b"\x1f\x8b"),  # As TensorFlow spells it.
+        ("f.tfrecord.gz", "", b"\x0e\0"),
+    ],
+)
+def test_compression_is_what_is_named_or_the_name_says(tmp_path, name, compression, first_bytes):
+    options = {} if compression is None else {"compression": compression}
+    path, batch = tmp_path / name, pa.record_batch({"n": [7]})
+    (record,) = records.encode(batch).to_pylist()
+    for write, content in ((records.write, [batch]), (records.write_records, [record])):
+        assert write(path, content, **options) == 1
+        assert path.read_bytes().startswith(first_bytes)
+    assert [found.to_pylist() for found in records.read(path, **options)] == [[{"n": 7}]]
+    assert list(records.read_records(path, **options)) == [record]
+    assert records.infer_schema(path, **options).names == ["n"]
+    assert records.verify(path, **options)["records"] == 1
+
+
 def test_a_file_whose_name_is_not_utf8_is_named(tmp_path):
     batch = pa.record_batch({"n": [1]})
-    records.write(tmp_path / "good", [batch], compression="GZIP")
+    records.write(tmp_path / "good", [batch], compression="gzip")
     bad = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.tfrecord.gz")
     os.rename(tmp_path / "good", bad)
     (file,) = listing.list_files([tmp_path])
-    assert file.path == bad and listing.compression_of(bad, None) == "GZIP"
+    assert file.path == bad and formats.compression_of(bad, None) == "GZIP"
     assert listing.split_files([file], 1, None) == [listing.FilePart(file, None, file.size)]
     calls = (
         lambda: records.read(bad, batch.schema),
@@ -378,7 +404,7 @@ def test_parts_of_an_indexed_file(tmp_path):
         ),
         (
             lambda path: records.read(path, pa.schema([]), compression="LZ4"),
-            "compression must be '', GZIP or ZLIB, not 'LZ4'",
+            "compression must be none, gzip or zlib, not 'LZ4'",
         ),
         (
             lambda path: records.read(path, pa.schema([]), mode="fast"),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tfos import _native
 from tfos.base.choices import check_choice
 from tfos.errors import BadInputError
-from tfos.records import listing
+from tfos.records import formats
 from tfos.records.spark import types
 
 #: Bytes that a task reads at most, where the files can be put together and split so; Spark's
@@ -80,7 +80,7 @@ def plan_reading(options: Mapping[str, str], bad_column: str = BAD_COLUMN) -> Pl
     """
     mode = _native.record_mode_named(options.get("mode", "failfast"))
     compression = options.get("compression")
-    listing.compression_of("", compression)
+    formats.compression_of("", compression)
     record_type = types.record_type_of(options.get("recordType", "Example"))
     keeps = mode == "permissive" and record_type != "ByteArray"
     if "columnNameOfCorruptRecord" in options and not keeps:

@@ -15,7 +15,6 @@ from tfos.base.arrow import pa
 from tfos.files import hadoop_settings
 from tfos.files.access import access_for
 from tfos.records import files as record_files
-from tfos.records import listing
 from tfos.records.listing import FilePart, ListedFile
 from tfos.records.spark import types
 from tfos.records.spark.datasource import DataSourceReader, InputPartition
@@ -93,7 +92,7 @@ class TFRecordReader(DataSourceReader):
             path,
             codec_schema,
             record_type=self._plan.record_type,
-            compression=listing.compression_of(path, self._plan.compression),
+            compression=self._plan.compression,
             mode=self._plan.mode,
             validation=self._plan.validation,
             part=part.part,

@@ -18,7 +18,7 @@ from pyspark.sql import types as sql
 from tfos.errors import BadInputError
 from tfos.files import hadoop_settings, paths
 from tfos.records import files as record_files
-from tfos.records import listing
+from tfos.records import formats, listing
 from tfos.records.listing import ListedFile
 from tfos.records.spark import types
 from tfos.records.spark import writer as records_spark_writer
@@ -143,7 +143,7 @@ class TFRecordSource(DataSource):
         layout = records_spark_writer.Layout(
             schema,
             record_type,
-            compression=listing.compression_of("", self.options.get("compression")),
+            compression=formats.compression_of("", self.options.get("compression")),
             level=compression_level(self.options),
             index=flag(self.options, "index", False),
             partition_by=partition_by,
