@@ -401,6 +401,9 @@ def unknown_key(key: str) -> str:
 class Settings:
     """The settings of one cluster, read as attributes by keyword (``settings.feed_memory``)."""
 
+    # No dataclass: its fields would repeat the names and types of SETTINGS, which every value is
+    # checked against.
+
     def __init__(self, values: Mapping[str, Any]):
         self._values = dict(values)
 

@@ -94,8 +94,8 @@ def test_an_error_while_steps_are_passed_over_is_that_of_its_node(
     if len(fail) == 2:
         with pytest.raises(NodeFailedError, match="the batch can't be read") as error:
             run()
-        assert "failed so, too" in error.value.failure["message"]
-        assert "Traceback" in error.value.failure["traceback"]
+        assert "failed so, too" in error.value.failure.message
+        assert "Traceback" in error.value.failure.traceback
         return
     results, nodes = run()
     (lost,) = fail

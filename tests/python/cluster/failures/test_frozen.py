@@ -201,7 +201,7 @@ def test_a_node_that_makes_no_steps_is_named_with_its_stacks(cluster):
         ) as run:
             run.wait()
     assert "wait_for_what_never_comes" in str(failed.value)
-    assert failed.value.failure["lost"]
+    assert failed.value.failure.lost
 
 
 @pytest.mark.long

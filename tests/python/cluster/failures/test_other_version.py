@@ -44,8 +44,8 @@ def test_another_version_beside_a_node_is_named_with_its_host(spark_on, old_tfos
     spark = spark_on("local[1]", **{"spark.executorEnv.PYTHONPATH": old_tfos})
     with pytest.raises(NodeFailedError) as raised:
         tfos.run(spark, print, nodes=1)
-    assert raised.value.failure["step"] == "launch the nodes"
-    assert raised.value.failure["message"].startswith(EXPECTED)
+    assert raised.value.failure.step == "launch the nodes"
+    assert raised.value.failure.message.startswith(EXPECTED)
 
 
 @pytest.mark.spark

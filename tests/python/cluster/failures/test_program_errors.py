@@ -40,7 +40,7 @@ def test_an_exception_that_is_hard_to_tell_arrives_even_so(spark, program, messa
     cluster = tfos.run(spark, program, nodes=1, input_mode="tensorflow")
     with pytest.raises(NodeFailedError, match=message) as caught:
         cluster.shutdown()
-    assert "in fail_with" in caught.value.failure["traceback"]
+    assert "in fail_with" in caught.value.failure.traceback
 
 
 def test_an_exception_reaches_the_action_of_inference(spark, leftovers):
