@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tfos import parallel
+from tfos.errors import BadInputError
 
 from . import TFSparkNode
 
@@ -12,13 +13,18 @@ def run(sc, map_fn, tf_args, num_executors, use_barrier=True):
 
     ``tf_args.num_gpus``, if there is one, is how many GPUs each instance gets.
     """
-    return parallel.run(
-        sc,
-        _InstanceProgram(map_fn, tf_args),
-        instances=num_executors,
-        gpus_per_instance=getattr(tf_args, "num_gpus", None),
-        barrier=use_barrier,
-    )
+    try:
+        return parallel.run(
+            sc,
+            _InstanceProgram(map_fn, tf_args),
+            instances=num_executors,
+            gpu_count=getattr(tf_args, "num_gpus", None),
+            barrier=use_barrier,
+        )
+    except BadInputError as error:
+        if "barrier=False" in str(error):
+            error.add_note("TFParallel.run calls this argument use_barrier.")
+        raise
 
 
 class _InstanceProgram:

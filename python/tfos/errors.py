@@ -52,7 +52,7 @@ class ClusterStoppedError(TfosError):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Who failed, at what, and why. What does not apply or is not known is None or empty.
+    """Which node failed, at what, and why. What does not apply or is not known is None or empty.
 
     Attributes:
         node_id: number of the node in the cluster, from 0; None if no node is to blame.

@@ -58,7 +58,7 @@ def run(
     main: Callable[[Instance], Any],
     *,
     instances: int,
-    gpus_per_instance: int | None = None,
+    gpu_count: int | None = None,
     barrier: bool = True,
 ) -> list[Any]:
     """Runs ``main(instance)`` in ``instances`` Spark tasks; returns what each returned, by index.
@@ -69,7 +69,7 @@ def run(
     the call raises BadInputError. With ``barrier=False`` instances run as slots become free.
 
     GPUs are those that Spark assigned to the task, or others of its executor in place of those that
-    nodes of a cluster have. If Spark manages none, each instance gets ``gpus_per_instance`` of its
+    nodes of a cluster have. If Spark manages none, each instance gets ``gpu_count`` of its
     host, by default one where there is one. It waits until as many are free; in a barrier stage for
     ``spark.tfos.slots.timeout`` at most (TfosError). If a host of a barrier stage has too few for
     all of its instances, they share them, and its log has a warning. Where Spark's tasks share a
@@ -87,9 +87,8 @@ def run(
         if allocation.is_dynamic(spark_context):
             raise BadInputError(
                 f"{instances} instances at the same time need a barrier stage, which Spark refuses "
-                "with dynamic allocation: pass barrier=False (use_barrier=False to "
-                "TFParallel.run), so that they run as slots become free, or set "
-                "spark.dynamicAllocation.enabled=false"
+                "with dynamic allocation: pass barrier=False, so that they run as slots become "
+                "free, or set spark.dynamicAllocation.enabled=false"
             )
         slots.wait_for_slots(
             spark_context,
@@ -101,7 +100,7 @@ def run(
     task = _Task(
         main,
         instances,
-        gpus_per_instance,
+        gpu_count,
         barrier,
         paths.default_fs(spark_context),
         settings.slots_timeout,
@@ -148,7 +147,7 @@ class _Task:
         self,
         main: Callable[[Instance], Any],
         count: int,
-        gpus_per_instance: int | None,
+        gpu_count: int | None,
         barrier: bool,
         default_fs: str,
         gpu_timeout: float,
@@ -157,7 +156,7 @@ class _Task:
     ):
         self._main = main
         self._count = count
-        self._gpus_per_instance = gpus_per_instance
+        self._gpu_count = gpu_count
         self._barrier = barrier
         self._default_fs = default_fs
         self._gpu_timeout = gpu_timeout
@@ -175,7 +174,7 @@ class _Task:
     def __call__(self, index: int, rows: Iterable[int]) -> Iterator[bytes]:
         hosts = _barrier_hosts() if self._barrier else ()
         assigned = _assigned_gpus(self._tasks_share_gpus, self._gpu_timeout if hosts else math.inf)
-        found = assigned or _gpus(self._gpus_per_instance, index, hosts, self._gpu_timeout)
+        found = assigned or _gpus(self._gpu_count, index, hosts, self._gpu_timeout)
         with found as gpus:
             instance = Instance(
                 index, self._count, tuple(gpus.indices), self._default_fs, os.getcwd(), tuple(hosts)

@@ -14,6 +14,7 @@ from support.places import SUPPORT
 from support.spark.fake import FakeSparkContext
 from support.waiting import wait_for
 from tensorflowonspark import TFParallel
+from tfos import parallel
 from tfos.base import gpu
 from tfos.base.programs import program_pickle
 from tfos.errors import BadInputError, TfosError
@@ -184,8 +185,12 @@ def test_a_barrier_of_more_instances_than_slots_fails_at_once(spark):
 
 
 def test_a_barrier_with_dynamic_allocation_is_refused_before_spark_does():
-    with pytest.raises(BadInputError, match=r"barrier=False \(use_barrier=False to TFParallel"):
+    with pytest.raises(BadInputError, match="pass barrier=False, so that") as refused:
+        parallel.run(dynamic(), print, instances=2)
+    assert "TFParallel" not in str(refused.value)
+    with pytest.raises(BadInputError, match="pass barrier=False, so that") as refused:
         TFParallel.run(dynamic(), lambda args, ctx: None, None, 2)
+    assert refused.value.__notes__ == ["TFParallel.run calls this argument use_barrier."]
 
 
 def test_a_failure_arrives_with_the_traceback_of_the_program(spark):
