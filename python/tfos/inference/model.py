@@ -54,15 +54,14 @@ class Model:
     """A signature of a SavedModel. Made by reading its files; may be pickled.
 
     Args:
-        path: of the directory, on this host or a file system of Hadoop's; a path object is taken
-            too.
+        path: of the directory, on this host or a file system of Hadoop's; a string afterwards.
         tags: of the graph in it, separated by commas.
         signature: its name.
         op_libraries: files with ops of the model's own, which must be on every host that runs it.
         threads: that compute; 0 for one for each core of the host.
     """
 
-    path: str
+    path: str | os.PathLike[str]
     tags: str = DEFAULT_TAGS
     signature: str = DEFAULT_SIGNATURE
     op_libraries: tuple[str, ...] = ()
