@@ -15,6 +15,7 @@
 #include "base/format.h"
 #include "base/logging.h"
 #include "base/text/endpoint.h"
+#include "base/time/seconds_text.h"
 #include "net/socket.h"
 
 namespace tfos::net {
@@ -152,8 +153,9 @@ void Acceptor::Accept(int listener, std::vector<Guest>& guests) {
     // Before its own handshake: that needs no room any more if it ends at once.
     if (strangers_.size() > options_.most_strangers) {
       Refuse(strangers_.find(crowd_.FirstToGo()),
-             fmt::format("{} others wait for their turn, and one more came",
-                         options_.most_strangers - 1));
+             fmt::format("too many connections are waiting to authenticate ({}); it is the oldest "
+                         "from the address that has the most of them",
+                         options_.most_strangers));
     }
     Continue(stranger, guests);
   }
@@ -206,7 +208,8 @@ void Acceptor::Remove(Strangers::iterator stranger) {
 bool Acceptor::BreakUpCrowd() {
   if (crowd_.of_busiest() < kCrowd) return false;
   Refuse(strangers_.find(crowd_.FirstToGo()),
-         "it made room: no descriptor was left for the next connection");
+         "no descriptor was left for the next connection, and it is the oldest from the address "
+         "that has the most connections waiting to authenticate");
   return true;
 }
 
@@ -217,7 +220,8 @@ void Acceptor::DropLate() {
     ListenFor(EPOLLIN);
   }
   while (!strangers_.empty() && now >= strangers_.begin()->second.until) {
-    Refuse(strangers_.begin(), "it did not say who it is in time");
+    Refuse(strangers_.begin(),
+           fmt::format("it did not authenticate within {}", SecondsText(options_.patience)));
   }
 }
 

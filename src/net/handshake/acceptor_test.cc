@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/logging.h"
 #include "net/listen.h"
 #include "net/socket.h"
 #include "testing/send_all.h"
@@ -37,6 +38,8 @@ Wait Long() { return {.deadline = Deadline::After(seconds(60))}; }
 
 class AcceptorTest : public ::testing::Test {
  protected:
+  AcceptorTest() { SetUpLogging("acceptor test", "INFO"); }
+
   void Start(Acceptor::Options options = {}, const std::string& address = "127.0.0.1") {
     options.party = party_;
     options.what = "the tests' port";
@@ -160,8 +163,11 @@ TEST_F(AcceptorTest, OneStrangerTooManyCostsTheOldestItsPlace) {
     Work([&] { return acceptor_->strangers() == silent.size(); });
   }
   EXPECT_FALSE(Closed(silent[0]));
+  ::testing::internal::CaptureStderr();
   silent.push_back(Connect());
   Work([&] { return Closed(silent[0]); });
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("too many connections are waiting to authenticate (3); it is the oldest"));
   EXPECT_EQ(acceptor_->strangers(), 3);
   EXPECT_FALSE(Closed(silent[1]));
 }
@@ -193,7 +199,10 @@ TEST_F(AcceptorTest, WhoSaysNothingInTimeHasToGo) {
   Start({.patience = milliseconds(20)});
   const UniqueFd silent = Connect();
   Work([this] { return acceptor_->strangers() == 1; });
+  ::testing::internal::CaptureStderr();
   Work([this] { return acceptor_->strangers() == 0; });
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("it did not authenticate within 0.02 s"));
   Work([&] { return Closed(silent); });
 }
 

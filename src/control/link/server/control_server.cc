@@ -106,8 +106,9 @@ class Server final : public ControlServer {
     });
     if (strangers_.size() < options_.max_strangers) return;
     const auto oldest = strangers_.front().lock();
-    oldest->Refuse(fmt::format("{} others have not said who they are either, and one more came",
-                               strangers_.size() - 1));
+    oldest->Refuse(
+        fmt::format("too many connections are waiting to authenticate ({}); it is the oldest",
+                    strangers_.size()));
     strangers_.erase(strangers_.begin());
   }
 

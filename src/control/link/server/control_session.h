@@ -20,6 +20,7 @@
 
 #include "base/format.h"
 #include "base/logging.h"
+#include "base/time/seconds_text.h"
 #include "control/link/send_queue.h"
 #include "control/link/server/control_service.h"
 #include "control/link/server/http_messages.h"
@@ -138,8 +139,10 @@ class Session final : public AgentConnection, public std::enable_shared_from_thi
   }
 
   void LimitIdentification() {
-    identification_limit_.Set(identification_timeout_,
-                              [this] { Refuse("it did not say who it is in time"); });
+    identification_limit_.Set(identification_timeout_, [this] {
+      Refuse(
+          fmt::format("it did not authenticate within {}", SecondsText(identification_timeout_)));
+    });
   }
 
   // Serves requests until the connection ends (nullopt) or asks to become an agent's.
