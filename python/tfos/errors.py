@@ -41,7 +41,8 @@ class BadInputError(TfosError, ValueError):
 
 
 class ClusterTimeoutError(TfosError, TimeoutError):
-    """Nodes did not do in time what was waited for; the message names each and its state."""
+    """The nodes did not do what was expected of them in time. The message names each of them and
+    its state."""
 
 
 class ClusterStoppedError(TfosError):

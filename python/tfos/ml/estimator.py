@@ -58,9 +58,8 @@ class Estimator(pyspark.ml.Estimator, _TrainingParams, MLReadable, MLWritable):
     ``modelDir``. Spark reads the rows once; further epochs come from the nodes' memory, or with
     ``nodes=(least, most)`` from Spark's executors.
 
-    ``save`` keeps the function and the settings as a pickle, of which ``load`` runs what is in it:
-    load only what people wrote whom you trust. A CrossValidator and its model save their estimator
-    along.
+    ``save`` stores the function and the settings as a pickle, and ``load`` runs the code in it.
+    Load only files from people you trust. A CrossValidator and its model save their estimator, too.
     """
 
     #: The parent run in MLflow, if this is a copy that was made while it was active.
