@@ -26,7 +26,7 @@ RESULTS = build/test-results
 CTEST = mkdir -p $(RESULTS) && rm -f $(RESULTS)/cpp.xml $(RESULTS)/python.xml && ctest --no-tests=error --output-junit "$(CURDIR)"/$(RESULTS)
 # Each fuzz target runs so long.
 FUZZ_SECONDS ?= 20
-# For so long work of all kinds runs while things fail, and the seed of its first case.
+# Work of all kinds runs for that long while things fail, and the seed of its first case.
 CHAOS_SECONDS ?= 300
 CHAOS_SEED ?= 1
 # What of the tests `make sanitize...` runs; empty: all (tools/checks/sanitizer_parts.py has the names).

@@ -1,7 +1,7 @@
 """Asynchronous training with Keras 3 and native parameter servers.
 
-Two nodes fit the same model, each with the rows that Spark feeds it and neither waiting for the other;
-every few batches they exchange what they have changed with the parameter server, which runs no Python.
+Two nodes fit the same model, each with the rows that Spark feeds it and neither waiting for the other.
+Every few batches they exchange what they have changed with the parameter server, which runs no Python.
 """
 
 import argparse

@@ -4,8 +4,8 @@
     python examples/images.py [--directory DIR] [--epochs N]
 
 The pieces are PNG files in DIR/train/china, DIR/train/flower and the same below DIR/test, as data sets
-of images are often stored (with --directory, what is there is used; on a cluster DIR must be one that
-all hosts reach). They are cut out of scikit-learn's sample photographs, those for the test from the right
+of images are often stored. With --directory, what is there is used. On a cluster DIR must be one that
+all hosts reach. They are cut out of scikit-learn's sample photographs, those for the test from the right
 quarter, which is not trained on. Spark reads the files, every node decodes what it is fed, and two train
 one model together. It is kept in DIR/model with the decoding in it, so that it answers files.
 """

@@ -3,7 +3,7 @@
     python bench/collective/compare.py --members 2 4 8 --without-tensorflow --samples samples.jsonl
     python bench/collective/simulate.py samples.jsonl --plot scaling.png
 
-Each step of a member is simulated: it begins when the member has done the one before, occupies its
+Each step of a member is simulated. It begins when the member has done the one before, occupies its
 processor for the message's bytes, arrives after the latency, and is received when the receiver is there.
 Two numbers are fitted for each transport and size, to 2 processes: what a step costs at 4 KiB
 (latency), and what a byte costs beyond that (bandwidth: less where tensors fit into caches). With more members on a host than processors these take turns.

@@ -2,8 +2,8 @@
 
     python bench/control/idle_and_failure.py [--repeat 5] [--idle-seconds 20]
 
-CPU time of the coordinator and of each agent over an idle time in which two nodes wait for rows,
-and the time from an exception in a node to the error in the driver, which waits in `train` or in
+CPU time of the coordinator and of each agent over an idle time in which two nodes wait for rows.
+Then the time from an exception in a node to the error in the driver, which waits in `train` or in
 `shutdown`.
 """
 

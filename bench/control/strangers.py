@@ -30,7 +30,7 @@ _ADDRESSES = 100
 _BIND_ADDRESS_NO_PORT = 24
 #: The most that are under way, so that the other end's queue is full and nothing is refused.
 _MOST_CONNECTING = 512
-#: Nothing comes for so long where the other end's queue is full and nobody takes anything from it.
+#: Nothing comes for that long where the other end's queue is full and nobody takes anything from it.
 _FULL_SECONDS = 4.0
 #: How many the neutral port keeps, as a port of tfos does.
 _KEPT = 256

@@ -3,7 +3,7 @@ TLS against TCP.
 
     python bench/feed/channels.py [--repeat 5] [--samples FILE] [--output docs/performance.md]
 
-A second process feeds Arrow record batches (float32[784] and int32) to a node in this one, which
+A second process feeds Arrow record batches (float32[784] and int32) to a node in this one. It
 reads them as `ctx.dataset` does, a chunk of 1 MiB at a time, in a graph (as `model.fit` does), and
 copies each batch. The rival is the same loop over as many batches of this process's own memory; a
 single one, copied again and again, would never leave the cache. One thread copies. Rates are those

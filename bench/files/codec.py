@@ -3,8 +3,8 @@
     python bench/files/codec.py [--repeat 7] [--output docs/performance.md]
 
 Decoding is compared with `tf.io.parse_example` on one thread, over the same serialized examples in
-batches; encoding with `tf.train.Example(...).SerializeToString()` in Python; framing of what is in
-memory with a copy of as many bytes, and of a cached file with reading it and nothing else, which is
+batches. Encoding is compared with `tf.train.Example(...).SerializeToString()` in Python. Framing in
+memory is compared with a copy of as many bytes, and of a cached file with only reading it, which is
 the copy that nobody gets around. Each pair alternates; what was read is checked first.
 """
 

@@ -1,5 +1,5 @@
 // The file by which a user's cluster is found, a request that operates it, what the kernel says of
-// a thread, what nvidia-smi says of GPUs, and a node's profile, as any text: each is refused or
+// a thread, what nvidia-smi says of GPUs, and a node's profile, as any text. Each is refused or
 // read, and a record that was read can be written. Of any profile there are tables and a file.
 
 #include <cstddef>

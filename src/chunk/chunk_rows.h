@@ -12,7 +12,7 @@ namespace tfos::chunk {
 inline constexpr std::uint64_t kFirstChunkRows = 16;
 inline constexpr std::uint64_t kMostRowsInChunk = 1 << 16;
 
-/// How many rows the chunk gets after one that was to have `wanted` rows and had `rows`, which took
+/// How many rows the chunk gets after one that was to have `wanted` rows and had `rows`. They took
 /// `written` bytes; 0 when they were skipped, as the nodes have them, which says nothing of sizes.
 inline std::uint64_t NextChunkRows(std::uint64_t wanted, std::uint64_t rows, std::uint64_t written,
                                    std::uint64_t chunk_bytes) {

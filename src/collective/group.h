@@ -99,8 +99,8 @@ class Group {
   /// with what it was first given, and passes failures on. Without membership it is called once.
   Status Transact(const Work& work);
 
-  /// For a member that has nothing more to do: it takes part in what the others begin, without
-  /// anything of its own (zeros to sum up, no rows to gather), and returns when all have left; in
+  /// For a member that has nothing more to do. It takes part in what the others begin, without
+  /// anything of its own (zeros to sum up, no rows to gather). It returns when all have left; in
   /// an elastic group also when members are lost.
   Status Leave();
 

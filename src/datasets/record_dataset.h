@@ -13,9 +13,9 @@ namespace tfos::datasets {
 /// the files from their begin, ahead of their consumer, on a thread of its own. Returns the
 /// handle, which stays as long as the process: nothing says when the last dataset is gone.
 ///
-/// A column is a tensor of the rows' values, a matrix if it has fixed-size lists; or, for lists of
-/// any length, the values of all of them and one more boundary (int64) than there are rows; or, for
-/// lists of lists, all values, the boundaries of the inner lists, and those of the outer ones.
+/// A column is a tensor of the rows' values, a matrix if it has fixed-size lists. For lists of any
+/// length, it is the values of all of them and one more boundary (int64) than there are rows. For
+/// lists of lists, it is all values, the boundaries of the inner lists, and of the outer ones.
 /// Columns of single values and of fixed-size lists must not be nullable.
 ///   kUnsupported  the library is of another version
 Result<std::int64_t> RegisterRecordDataset(records::ExampleBatchesOptions options,

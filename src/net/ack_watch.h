@@ -10,7 +10,7 @@
 
 namespace tfos::net {
 
-/// A host that has acknowledged nothing for so long is gone, or the network to it is cut. The
+/// A host that has acknowledged nothing for this long is gone, or the network to it is cut. The
 /// keepalive of TuneTcp takes as long where nothing is on its way.
 inline constexpr std::chrono::seconds kUnacknowledgedLimit{30};
 

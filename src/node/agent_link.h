@@ -16,7 +16,7 @@
 
 namespace tfos::node {
 
-/// The node process's link to its agent, joined to its feed: ends the feed when told to and
+/// The node process's link to its agent, joined to its feed. Ends the feed when told to and
 /// reports metrics, all without Python, so that a program that computes for minutes without
 /// letting go of the GIL doesn't delay it.
 ///

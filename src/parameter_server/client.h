@@ -59,7 +59,7 @@ Result<Pushed> PushedFrom(std::string_view name);
 ///
 /// Owner and lifetime: of a worker's process; the servers forget a client that is gone. Its memory
 /// is that of the variables three times, and of the slots once where servers come again. Threads:
-/// one at a time. Errors: the first one ends it, and whatever follows fails with it: reconnect when
+/// one at a time. Errors: the first one ends it, and whatever follows fails with it. Reconnect when
 /// a server is gone that does not come again, or that is given its first values, naming it; bad
 /// input when clients want different things.
 class Client {

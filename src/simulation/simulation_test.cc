@@ -2,9 +2,10 @@
 // step tickets and generations of nodes, among models of what waits in threads and for sockets.
 // docs/formats/generations.md, "What is checked", says what of it must hold (world/watch.h).
 //
-// It finds, for example, a generation that is formed before all are ready, a newcomer that comes in
-// without `admits` or is not told of its group, steps that are granted before all have reported or
-// while a lost node is waited for, rows that are lost or come twice, and nodes that wait for ever.
+// It finds, for example, a generation that is formed before all are ready, or a newcomer that comes
+// in without `admits` or is not told of its group. It finds steps that are granted before all have
+// reported or while a lost node is waited for. It also finds rows that are lost or come twice, and
+// nodes that wait for ever.
 //
 // TFOS_SIMULATION_SEEDS=FIRST-LAST runs other seeds, and TFOS_SIMULATION_SEEDS=SEED prints the run
 // of one.

@@ -42,8 +42,8 @@ struct Tampering {
   MiddleMan::Rule rule;
 };
 
-/// All attacks on a conversation that goes like `overheard`, none of which may be taken for it:
-/// flipped bits, `flips` for each message; cuts; records that are left out, repeated, exchanged,
+/// All attacks on a conversation that goes like `overheard`, none of which may be taken for it.
+/// Flipped bits, `flips` for each message; cuts; records that are left out, repeated, exchanged,
 /// sent back, or taken from an earlier connection. In the handshake's own messages, bits are
 /// flipped by shake_hands_test.cc.
 std::vector<Tampering> Tamperings(const std::vector<OverheardMessage>& overheard,

@@ -79,7 +79,7 @@ def pytest_configure(config):
     if not hasattr(config, "workerinput"):  # Else it is the one of the process that started this.
         os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="tfos-tests-")
         os.chmod(os.environ["TMPDIR"], 0o755)  # Programs of tests also run as somebody else.
-    # The files of clusters that tests start are none of this user's.
+    # The files of clusters that tests start are not this user's.
     os.environ["TFOS_RUNTIME_DIR"] = str(
         pathlib.Path(tempfile.gettempdir(), f"tfos-clusters-{RUN_ID}")
     )

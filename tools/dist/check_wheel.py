@@ -3,9 +3,9 @@
 
     tools/dist/check_wheel.py WHEEL...
 
-Looks into every executable and shared object of a wheel, and of the jar in it: which symbols of
-which glibc it needs, which libraries, and what the compiler and the linker did against attacks on
-memory. Prints what is wrong and fails if there is any of it.
+Looks into every executable and shared object of a wheel, and of the jar in it. It checks which
+symbols of which glibc it needs, which libraries, and what the compiler and the linker did against
+attacks on memory. Prints what is wrong and fails if there is any of it.
 """
 
 from __future__ import annotations

@@ -23,9 +23,12 @@ from generation_states import (
 
 class Model:
     """``break_rule`` leaves a part of the protocol out, to show that the search would find it:
-    "barrier" (a node returns as soon as it has computed), "committed" (``group`` says nothing of
-    R), "leavers" (R does not count those who leave), "admits" (one member that is after a step is
-    enough to let newcomers in), or "state" (those that have none go on by themselves)."""
+
+    - "barrier": a node returns as soon as it has computed,
+    - "committed": ``group`` says nothing of R,
+    - "leavers": R does not count those who leave,
+    - "admits": one member that is after a step is enough to let newcomers in,
+    - "state": those that have none go on by themselves."""
 
     def __init__(
         self, transactions: int, min_nodes: int = 1, break_rule: str = "", share: int = 1

@@ -1,6 +1,6 @@
 """``tfos doctor --cluster MASTER``: the checks of the hosts of a Spark cluster, as one table.
 
-A small barrier job holds every task slot at once, so that no host with an executor is left out, and
+A small barrier job holds every task slot at once, so that no host with an executor is left out. It
 runs ``tfos doctor`` in one task of each host, with the Python that nodes would have there. On a
 standalone cluster each host has an executor. YARN and Kubernetes start as many as were asked for,
 so there it says how many that were. Exit codes: 0, 1 if a check failed on any host or the job did,

@@ -179,9 +179,9 @@ class Cluster:
 
         Raises :class:`BadInputError` before anything is fed for data that can't be;
         :class:`tfos.errors.NodeFailedError` for the cluster's first failure, also where a feed task
-        noticed it; :class:`tfos.errors.ClusterTimeoutError` where nodes are not ready to be fed
-        within ``feed_timeout``; :class:`tfos.errors.FeedTimeoutError` where a node took nothing for
-        as long, and other errors of the feed; and Spark's own for what fails outside of tfos.
+        noticed it. Raises :class:`tfos.errors.ClusterTimeoutError` where nodes are not ready to be
+        fed within ``feed_timeout``, and :class:`tfos.errors.FeedTimeoutError` where a node took
+        nothing for as long. Other errors are of the feed, or Spark's own outside of tfos.
         Interrupted (Ctrl-C, a notebook's stop button), it cancels its Spark job. What the nodes
         have got by then is a part of the next epoch that is fed, and is not cached.
         """
@@ -269,10 +269,10 @@ class Cluster:
             timeout: seconds to wait; None: no limit. When it is over the nodes still run, and one
                 may wait again.
 
-        Raises the cluster's failure as :class:`tfos.errors.NodeFailedError`;
-        :class:`tfos.errors.ClusterTimeoutError`; and :class:`BadInputError` for a value that can't
-        be pickled or has more than 1 MiB, and in input mode ``spark``, where the programs end with
-        the feed.
+        Raises the cluster's failure as :class:`tfos.errors.NodeFailedError`, or
+        :class:`tfos.errors.ClusterTimeoutError`. Raises :class:`BadInputError` for a value that
+        can't be pickled or has more than 1 MiB, and in input mode ``spark``, where the programs
+        end with the feed.
         """
         if self.input_mode != "tensorflow":
             raise BadInputError(

@@ -311,7 +311,7 @@ class _Server(http.server.ThreadingHTTPServer):
     """Serves each connection in a thread of its own."""
 
     daemon_threads = True
-    #: As the other ports of tfos: a client that finds no room must try again a second later, and a
+    #: As the other ports of tfos: a client that finds no room must try again a second later. A
     #: burst of strangers fills a short queue before a thread of Python can take one of them.
     request_queue_size = 1024
 

@@ -62,9 +62,9 @@ class Progress:
     """Writes one line about the training and the nodes.
 
     On a terminal the line stays where it is, and is as long as there is room. With a ``view`` that
-    has it, until it fails. Elsewhere there is a new one when a node's state, what the driver does,
-    whether a node gives a sign of life, or whether each loss is a number has changed, at most every
-    ``interval`` seconds, and in any case every ``quiet`` seconds.
+    has it, until it fails. Elsewhere there is a new line every ``quiet`` seconds. There is one
+    earlier, at most every ``interval`` seconds, when one of these has changed: a node's state, what
+    the driver does, whether a node gives a sign of life, or whether each loss is a number.
 
     Owner and lifetime: one cluster. Threads: any. Errors: none. Where nothing can be written any
     more, as the terminal is gone or nobody reads the pipe, nothing is shown from then on: the

@@ -1,7 +1,7 @@
 """Has Keras read each epoch of the feed to its end.
 
 Nodes share the rows anew in each epoch, so a node's number of batches is another one each time.
-Keras takes the number of the first epoch for that of all: later ones it would end too early, with
+Keras takes the number of the first epoch for that of all. It would end later ones too early, with
 rows left unread, and legacy Keras would end the training at an epoch that is shorter.
 """
 

@@ -56,9 +56,9 @@ class FeedPlan:
     bears_losses: bool = False
     #: It does so now.
     repeats: bool = False
-    #: What an earlier cluster has trained on of the epoch, by partition: the JSON of a list with,
-    #: for each chunk, the first item, the item after the last, the checksum, and whether that was
-    #: all of its rows. There may be millions of chunks, and each task unpickles all of this.
+    #: What an earlier cluster has trained on of the epoch, by partition, as the JSON of a list.
+    #: It has for each chunk the first item, the item after the last, the checksum, and whether that
+    #: was all of its rows. There may be millions of chunks, and each task unpickles all of this.
     trained: dict[int, str] = field(default_factory=dict, repr=False)
     #: ``spark.tfos.node.answerTimeout`` bounds the time for connecting to nodes; 0: nothing does.
     answer_timeout: float = 0.0

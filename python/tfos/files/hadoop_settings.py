@@ -103,7 +103,7 @@ def adopt(variables: Mapping[str, str]) -> None:
     if changes and _native.hadoop_is_in_use():
         logger.warning(
             "Hadoop's client of this process is in use already, so the session's spark.hadoop.* "
-            "and spark.tfos.hadoop.* settings don't take effect in it: start the process again, "
+            "and spark.tfos.hadoop.* settings don't take effect in it. Start the process again, "
             "such as the kernel of a notebook, if files need them"
         )
 

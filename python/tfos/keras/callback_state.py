@@ -1,6 +1,6 @@
 """The state of Keras' callbacks that can end a training, change its rate or swap its weights, and
 the best result of those that keep it: for a node that joins, and for a checkpoint. Without it the
-node would keep its learning rate where the others lower theirs, or train on alone; and a training
+node would keep its learning rate where the others lower theirs, or train on alone. A training
 that goes on would wait anew before it ends, or take averages of the weights for the weights.
 
 Errors: none. Threads: the one that trains.

@@ -290,7 +290,7 @@ def _counted(losses: Any, labels: list[Any], outputs: list[Any]) -> tf.Tensor | 
     if (mask := getattr(outputs[0], "_keras_mask", None)) is not None:
         masks.append(tf.cast(mask, tf.float64))
     if (ignored := getattr(kinds[0], "ignore_class", None)) is not None:
-        # A class such as -1 is none of the labels' type, perhaps.
+        # Perhaps a class such as -1 does not fit the labels' type.
         is_counted = tf.not_equal(tf.cast(labels[0], tf.float64), float(ignored))
         masks.append(tf.cast(is_counted, tf.float64))
     if not masks:

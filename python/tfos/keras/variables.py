@@ -32,7 +32,7 @@ def accumulated_in(optimizer: Any) -> list[Any]:
 
 
 def kept_rate(optimizer: Any) -> Callable[[], None]:
-    """What gives it the learning rate again that it has now: a ``fit`` that goes on within an epoch
+    """What gives it the learning rate again that it has now. A ``fit`` that goes on within an epoch
     has the rate of that epoch, and callbacks change it once more as they begin the epoch. Schedules
     need none of it, as they go by the steps."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)

@@ -367,10 +367,9 @@ class NodeContext:
         sharded: bool = False,
     ) -> Any:
         """A callback of Keras 3, the last one and on all nodes, that keeps checkpoints of a ``fit``
-        and goes on from the last one, see docs/checkpoints.md. It writes at the end of each epoch
-        and every ``every_seconds``. One node writes, or with ``sharded`` each writes a part. The
-        directory belongs to this ``fit`` alone: by default it is that of
-        ``tfos.run(..., resume=...)``. Drivers have :func:`tfos.last_checkpoint`."""
+        and goes on from the last (docs/checkpoints.md). One node writes, or with ``sharded`` each a
+        part, after each epoch and every ``every_seconds``. ``directory`` is for this ``fit`` alone;
+        else it is that of ``tfos.run(..., resume=...)``. Drivers: :func:`tfos.last_checkpoint`."""
         from tfos.keras.checkpoint.saving import Checkpoints
 
         node = self._bootstrap["node"]

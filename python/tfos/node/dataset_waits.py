@@ -39,7 +39,7 @@ _OPTIONS = {"host_tracer_level": 1, "device_tracer_level": 0, "python_tracer_lev
 
 #: Seconds of a look: the first one, and the shortest and longest of those after it.
 _FIRST, _SHORTEST, _LONGEST = 0.02, 0.005, 1.0
-#: A look goes on for so long while the program has made fewer than so many steps.
+#: A look goes on for that long while the program has made fewer than so many steps.
 _LONGEST_FOR_STEPS, _STEPS = 5.0, 3
 #: What a look is to write, and what one that goes on for more steps may.
 _BYTES, _MOST_BYTES = 1 << 20, 4 << 20
@@ -51,7 +51,7 @@ _LOOK_AGAIN = 0.05
 _ENOUGH, _MOST_LOOKS = 1.5, 10
 #: Between two looks: this many times what it took to read the last one.
 _PAUSE = 4.0
-#: A profile asks second by second. It is over when nobody has asked for so long.
+#: A profile asks second by second. It is over when nobody has asked for that long.
 _NEXT_ASK, _LONGEST_ASK = 1.0, 15.0
 #: How long an answer waits for a look to be read.
 _PATIENCE = 1.0

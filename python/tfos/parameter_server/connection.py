@@ -22,9 +22,9 @@ COPY_INTERVAL = 30.0
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """A parameter server: what messages call it, where it is, the id of what it belongs to, which
-    connections it encrypts ("auto", "true" or "false", as ``spark.tfos.encrypt``), and its node's
-    number; -1: it is none of a cluster."""
+    """A parameter server: what messages call it, where it is, and the id of what it belongs to.
+    Also which connections it encrypts ("auto", "true" or "false", as ``spark.tfos.encrypt``), and
+    its node's number; -1: it does not belong to a cluster."""
 
     name: str
     address: str

@@ -258,8 +258,8 @@ def pack_parts(parts: Sequence[FilePart], task_bytes: int) -> list[list[FilePart
 def share_of(sizes: Sequence[tuple[str, int]], share: int, shares: int) -> list[str]:
     """The names of one of ``shares`` shares that are about equal in bytes; each name is in one.
 
-    Everybody who asks with the same files gets the same: the largest file goes to the share with
-    the fewest bytes so far (the fewest files, the lowest number, when equal), names decide between
+    Everybody who asks with the same files gets the same. The largest file goes to the share with
+    the fewest bytes so far (the fewest files, the lowest number, when equal). Names decide between
     files of one size. Within a share they are in the order of their names.
     """
     if not 0 <= share < shares:

@@ -77,7 +77,7 @@ def warn_of_idle_executors(spark_context: Any) -> None:
     if timeout is None:
         return
     logger.warning(
-        "%s is %s: an executor that runs no task for so long is removed with its nodes, which "
+        "%s is %s: an executor that runs no task for that long is removed with its nodes, which "
         "fails the cluster. %s above the longest time between two feeds",
         key,
         timeout,
@@ -91,8 +91,9 @@ def warn_of_idle_coordinator(spark_context: Any, executor_id: str | None, busy: 
     if executor_id is None or executor_id in busy or not is_dynamic(spark_context):
         return
     logger.warning(
-        "%s is %s: executor %s runs the coordinator and no node, and is removed when it has run no "
-        "task for so long, which fails the cluster. Raise it above the time that the programs take",
+        "%s is %s: executor %s runs the coordinator and no node, and is removed when it has run "
+        "no task for that long, which fails the cluster. Raise it above the time that the programs "
+        "take",
         _IDLE_TIMEOUT,
         spark_context.getConf().get(_IDLE_TIMEOUT, "60s"),
         executor_id,

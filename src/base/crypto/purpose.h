@@ -25,7 +25,7 @@ enum class Purpose : std::uint8_t {
 
 /// `join`, `feed`, `tensors`, `parameters`, `ask`, `read`, `scrape`, `steer`, `operate`.
 std::string_view PurposeName(Purpose purpose);
-/// Bad input for a name that is none of those.
+/// Bad input for a name that is not one of those.
 Result<Purpose> PurposeFromName(std::string_view name);
 
 /// The key for `purpose` in the cluster whose token this is.

@@ -122,7 +122,7 @@ class CondVar {
       TFOS_REQUIRES(mutex);
 
  private:
-  /// Until notified, or for so long at most.
+  /// Until notified, or for that long at most.
   void WaitFor(Mutex& mutex, Clock::Duration time);
 
   pthread_cond_t changed_;

@@ -49,7 +49,7 @@ void AddNode(CLI::App& command, std::string& node);
 ///
 /// Owner and lifetime: a value. Threads: one at a time.
 /// Errors of all calls, for people: unsupported where no cluster runs, or the coordinator refuses
-/// what can't be; bad input where several run, and for a wrong name, link or key; reconnect or
+/// what can't be. Bad input where several run, and for a wrong name, link or key. Reconnect or
 /// retry-later where the coordinator does not answer.
 class ClusterAccess {
  public:

@@ -17,8 +17,8 @@ namespace tfos::columns {
 
 class Column;
 
-/// Turns rows of an Arrow record batch into columnar chunks whose rows are Spark Rows: numbers as
-/// NumPy scalars, lists of numbers as NumPy arrays, text as str, binary as bytes, lists of those as
+/// Turns rows of an Arrow record batch into columnar chunks whose rows are Spark Rows. Numbers are
+/// NumPy scalars, lists of numbers NumPy arrays, text is str, binary is bytes, lists of those are
 /// lists. The types are listed in docs/dataframes.md.
 ///
 ///   columns->Plan(begin, end, first_row);

@@ -33,7 +33,7 @@ struct ColumnId {
     return Status(
         ErrorKind::kBadInput,
         fmt::format("column {0} has a null in row {1}, inside an array, where na.fill and na.drop "
-                    "do not look; leave it out with filter({0}, v -> v is not null), or replace it "
+                    "do not look. Leave it out with filter({0}, v -> v is not null), or replace it "
                     "with transform({0}, v -> coalesce(v, VALUE))",
                     name, row));
   }

@@ -51,7 +51,7 @@ TEST(ArrowColumnsTest, NullsAreRefusedByColumnAndRow) {
 TEST(ArrowColumnsTest, NullsAreFoundInEveryLayout) {
   const std::string in_row_2 = "column x has a null in row 2; fill or drop it first";
   const std::string inside_row_2 =
-      "column x has a null in row 2, inside an array, where na.fill and na.drop do not look; leave "
+      "column x has a null in row 2, inside an array, where na.fill and na.drop do not look. Leave "
       "it out with filter(x, v -> v is not null), or replace it with transform(x, v -> coalesce(v, "
       "VALUE))";
   const auto with_null = [](ForeignPtr column) {

@@ -24,8 +24,8 @@ struct AgentOptions {
   Result<pid_t> executor_jvm = Status(ErrorKind::kBug, "nobody looked for the executor");
 };
 
-/// Supervises one node from the launch task's first word until nothing of the node is left:
-/// registers it with the coordinator, starts its process, relays what both say, and ends it when
+/// Supervises one node from the launch task's first word until nothing of the node is left.
+/// Registers it with the coordinator, starts its process, relays what both say, and ends it when
 /// anything dies that it must not outlive. docs/formats/control-protocol.md is its contract.
 ///
 /// Threads: the calling one does everything, and the node dies with it. SIGPIPE must be ignored.

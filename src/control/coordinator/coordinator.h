@@ -16,7 +16,7 @@ struct CoordinatorOptions {
   /// The driver, for OpenPidfd: its end is the end of `input`, also where children that it had
   /// forked hold the other end. Without one, `input` alone tells.
   UniqueFd driver = {};
-  /// Called once the driver has said whose lines the log is to hold and from which level on; the
+  /// Called once the driver has said whose lines the log is to hold and from which level on. The
   /// log belongs to the process, so that a caller with other threads may not want it changed.
   std::function<void(const std::string& cluster_id, const std::string& level)> set_up_logging = {};
   /// Where to leave a file by which the cluster's user finds it (RuntimeFolders). Empty: nowhere.

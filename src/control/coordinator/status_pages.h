@@ -19,8 +19,8 @@
 namespace tfos::control {
 
 /// What the coordinator answers over HTTP: a page for browsers with its files, the cluster's state
-/// and how its run has gone, its metrics, and the failure that ended it, for which a caller may
-/// wait.
+/// and how its run has gone, its metrics, and the failure that ended it. A caller may wait for
+/// that.
 ///
 /// Owner and lifetime: outlives the coroutines that use it; borrows the rest. Roster and record
 /// must be there before anybody asks. Threads: those of one single-threaded executor.

@@ -18,10 +18,10 @@ struct PortRange {
   static Result<PortRange> Parse(std::string_view text);
 };
 
-/// A TCP port that is kept for a process that will listen on it later: bound, not listening, for
-/// IPv6 as well where the host has it, and open to sharing (SO_REUSEPORT), so that a server of the
-/// same user which sets SO_REUSEPORT too can bind it while it is still held. Nobody else can, and
-/// no second HeldPort.
+/// A TCP port that is kept for a process that will listen on it later. It is bound and does not
+/// listen, also for IPv6 where the host has it, and open to sharing (SO_REUSEPORT). So a server of
+/// the same user that sets SO_REUSEPORT too can bind it while it is still held. Nobody else can,
+/// and no second HeldPort.
 ///
 /// Owner and lifetime: move-only; the port is free again when it is destroyed and every process
 /// that inherited the descriptor has closed it. Close-on-exec.

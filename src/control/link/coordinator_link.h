@@ -29,7 +29,7 @@ class CoordinatorLink {
 
   struct Options {
     CoordinatorDoor door;
-    /// A coordinator that is silent for so long, pings unanswered, counts as gone.
+    /// A coordinator that is silent for this long, pings unanswered, counts as gone.
     std::chrono::milliseconds idle_timeout{10000};
   };
 

@@ -27,7 +27,7 @@ inline Status StatusOf(const std::exception_ptr& thrown, const std::string& name
 }
 
 /// Starts a coroutine that nobody waits for. The code of this project throws nothing, but memory
-/// may run out under it and a library may throw: then the log says what failed to be done, and
+/// may run out under it and a library may throw. Then the log says what failed to be done, and
 /// `on_failure` ends what depends on it, so that nothing waits for a coroutine that is dead.
 ///
 /// `name` says what the coroutine does, to follow "failed to". `on_failure` is called at most once,

@@ -9,8 +9,8 @@
 
 namespace tfos::control {
 
-/// What the coordinator has said of other nodes and a node may ask for at any time: whose executors
-/// Spark is about to take away, and where nodes run now that came in place of lost ones.
+/// What the coordinator has said of other nodes and a node may ask for at any time. It is whose
+/// executors Spark is about to take away, and where nodes run that came in place of lost ones.
 /// What it holds is bounded, whatever comes: `kMost` nodes of each kind, and `kLongestText` bytes
 /// of a text.
 ///

@@ -21,8 +21,8 @@ namespace tfos::feed {
 /// Feeds one partition into the nodes: the sending end above FeedClient.
 ///
 /// Training: every chunk goes to whichever node of this host has the most room, so that nodes which
-/// work at different speeds finish together; over TCP to one of another host when that has got much
-/// less, when those here have had no room for a while, or when there is none here. Every attempt
+/// work at different speeds finish together. It goes over TCP to one of another host when that has
+/// got much less, when those here have had no room for a while, or there is none. Every attempt
 /// asks all nodes which items they have already got from earlier ones.
 /// A node that has got nothing yet is waited for before others that have get another chunk, and one
 /// that has got nothing when the partition ends is sent a sample of its rows.

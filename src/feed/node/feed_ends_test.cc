@@ -126,8 +126,8 @@ TEST_P(FeedTransportTest, NoProgressSaysWhichSideIsIdle) {
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.kind(), ErrorKind::kRetryLater);
   EXPECT_EQ(status.ToString(),
-            "node 3 on host 127.0.0.1 took no chunk for 0.05 s (it holds 1 chunk of this feeder); "
-            "its program is busy or stuck: look at the node's log, or raise feed_timeout if a step "
+            "node 3 on host 127.0.0.1 took no chunk for 0.05 s (it holds 1 chunk of this feeder). "
+            "Its program is busy or stuck: look at the node's log, or raise feed_timeout if a step "
             "takes that long");
 }
 

@@ -41,7 +41,7 @@ using BatchResult = std::variant<Batch, EndOfEpoch, EndOfFeed>;
 ///
 /// Rows are read in the order of the queue. A batch does not cross the end of an epoch. It is up
 /// to consumers how long they keep batches: when the next chunk does not come while batches are
-/// kept, the feeder may be waiting for their memory, so the reader then gives it back and leaves a
+/// kept, the feeder may be waiting for their memory. The reader then gives it back and leaves a
 /// copy where the bytes were. As long as such copies are kept, it copies rather than lends.
 /// A feeder that wants to know what the program has read (SessionOptions::until_read) hears that
 /// when the batches are handed out. It waits for that, and not for the batch to fill up: rows that

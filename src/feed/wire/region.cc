@@ -31,7 +31,7 @@ std::uint64_t WholePages(std::uint64_t bytes) { return AlignUp(bytes, PageBytes(
 
 /// Its pages are the region's, except those that Detach made the consumer's own. As chunks begin
 /// and end within pages, such a page may hold the beginning of a later chunk as it was before that
-/// was written; so whoever detaches anything ends the use of the mapping for further views.
+/// was written. So whoever detaches anything ends the use of the mapping for further views.
 class PrivateMapping {
  public:
   static Result<std::shared_ptr<PrivateMapping>> Map(const Region& region) {

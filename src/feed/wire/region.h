@@ -20,8 +20,8 @@ namespace tfos::feed {
 /// A second mapping of a whole region, for its consumer only.
 class PrivateMapping;
 
-/// Some bytes of a region that the consumer can keep: as long as nothing else is done they are the
-/// feeder's memory, without a copy; after Detach they are the consumer's own, at the same address.
+/// Some bytes of a region that the consumer can keep. As long as nothing else is done they are the
+/// feeder's memory, without a copy. After Detach they are the consumer's own, at the same address.
 ///
 /// Owner and lifetime: move-only; shares its mapping, not the Region, which may go before.
 /// Threads: any may read the bytes, also while one calls Detach. Nobody may write to them: that

@@ -30,7 +30,7 @@ struct Window {
 ///
 /// Owner and lifetime: of one ReadAhead; borrows `source`. A `Start` starts the thread where there
 /// is none. It ends after a window in which the file ended or that could not be read, and after
-/// `Stop`, so that a file that is only open costs no thread, nor what a thread holds in Java. The
+/// `Stop`. So a file that is only open costs no thread, nor what a thread holds in Java. The
 /// destructor waits for a read that is under way. In a forked child, where there is no such thread,
 /// what it holds is left alone.
 /// Threads: one at a time; nobody else may read the stream between `Start` and `Take`, nor between

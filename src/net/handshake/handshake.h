@@ -50,7 +50,7 @@ using AcceptsNumbers = std::function<Status(const Numbers&)>;
 ///
 /// Owner and lifetime: its user's; owns the socket until Take. Threads: one at a time.
 /// Errors: bad input when the other end is not a member, has another version, or asks for a channel
-/// that is too weak; superseded and retry later where the ends are of different generations;
+/// that is too weak. Superseded and retry later where the ends are of different generations,
 /// reconnect when it closes. Nothing is to be done with the socket then.
 class Handshake {
  public:

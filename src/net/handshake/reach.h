@@ -19,7 +19,7 @@ inline constexpr std::chrono::milliseconds kLongestPause{1000};
 /// Reaches a member that may come later: its port is held from the start, and it listens once its
 /// program has come so far. Names and routes may take a while, too. So it tries until the deadline.
 /// A handshake that fails ends it at once. But it tries on while the other end says that it is not
-/// that far yet (retry later), and when the connection closes: the other end gives up on one that
+/// that far yet (retry later), and when the connection closes. The other end gives up on one that
 /// gets no processor, and a proxy in front of it takes a connection before there is anybody behind
 /// it. Neither can say so. The pauses grow while that goes on.
 ///

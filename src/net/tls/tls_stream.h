@@ -79,7 +79,7 @@ class TlsStream final : public Stream {
 
   TlsStream(UniqueFd socket, const Secret& key, const Options& options);
 
-  /// Whether the other end's ClientHello is there. Bad input for what is none of tfos.
+  /// Whether the other end's ClientHello is there. Bad input for what is not of tfos.
   Result<bool> HasClientHello();
   Status BeginOpenSsl(Side side);
   /// Takes the keys of both directions from the handshake, and lets go of OpenSSL's state.

@@ -19,8 +19,8 @@ namespace tfos::python {
 ///
 /// A field is found by its name where rows have names (Rows and dicts), else by its position: field
 /// i of a row is name i. Numbers, NumPy scalars, lists or tuples of numbers of one type and arrays
-/// of one dtype and shape make a dense array; text, bytes, arrays or lists of different lengths
-/// (each an array) and everything else an array of objects.
+/// of one dtype and shape make a dense array. Text, bytes, arrays or lists of different lengths
+/// (each an array) and everything else make one of objects.
 ///
 /// Owner and lifetime: copies what it is given. Threads: one at a time, with the GIL.
 /// Errors: throws nb::python_error and BadInputError; the batch is then as it was.

@@ -12,8 +12,8 @@ namespace tfos::python {
 /// The batches of a source as NumPy arrays.
 ///
 /// Owner and lifetime: takes over the caller's count of the source's context. The arrays own their
-/// memory, which can be written and starts at a multiple of 64 bytes, so other libraries take them
-/// over by DLPack without another copy; the feed's memory is given back at once.
+/// memory, which can be written and starts at a multiple of 64 bytes. So other libraries take them
+/// over by DLPack without another copy. The feed's memory is given back at once.
 /// Threads: any, with the GIL, which is released in all waits. Errors: throws as errors.h says; the
 /// next call goes on where the failed one stopped, but a batch is lost if there was no memory to
 /// pad or copy it. Units: rows.

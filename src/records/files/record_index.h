@@ -43,8 +43,8 @@ struct RecordIndex {
   /// gaps; none for a file without records.
   std::vector<FilePart> Split(std::uint64_t part_bytes) const;
 
-  /// What to read of a file of which others read what is before `begin` and from `end` on: from the
-  /// first entry that is not before `begin` to the first one that is not before `end`. Parts that
+  /// What to read of a file of which others read what is before `begin` and from `end` on. It is
+  /// from the first entry not before `begin` to the first one that is not before `end`. Parts that
   /// adjoin give every record once.
   FilePart Within(std::uint64_t begin, std::uint64_t end) const;
 

@@ -8,7 +8,7 @@
 //
 // They block the thread that runs them: kernels of the C API that finish later than their compute
 // function crash. Nor can such a kernel know that it was cancelled (an iterator was dropped while
-// it prefetches), and so a program repeats the first op, being cancelled in between, until the
+// it prefetches). So a program repeats the first op, being cancelled in between, until the
 // last one has something to give.
 
 #include <cstddef>

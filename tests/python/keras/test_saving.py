@@ -126,7 +126,7 @@ def test_a_training_that_is_done_is_not_repeated_and_can_be_continued(tmp_path):
     assert_same(programs.everything_of(again), programs.everything_of(first))
     _, epochs, _ = fit(Checkpoints(str(tmp_path), None, 3), epochs=EPOCHS + 2)
     assert epochs == [EPOCHS, EPOCHS + 1]
-    # Another fit of the model is none of this one.
+    # Another fit of the model is not this one.
     more = again.fit(programs.dataset_of(), epochs=1, verbose=0)
     assert more.epoch == [0]
 

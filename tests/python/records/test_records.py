@@ -309,7 +309,7 @@ def test_reads_without_a_schema_what_the_options_let_pass(tmp_path):
     assert numbers(mode="permissive") == [0, 1, 2, None, *range(4, 10)]
     assert len(numbers(validation="none")) == 10
     (sound,) = records.encode(pa.record_batch({"n": [7]})).to_pylist()
-    # Those that are bad are none of the 1,000 that the schema is inferred from.
+    # Those that are bad are not among the 1,000 that the schema is inferred from.
     records.write_records(path, [*[b"\xff"] * 1_000, sound])
     assert numbers(mode="dropmalformed") == [7]
 

@@ -1,4 +1,4 @@
-"""Feeding epochs to nodes that train in step, and go on without those that are lost: what a lost
+"""Feeding epochs to nodes that train in step, and go on without those that are lost. What a lost
 node had got is fed to the others, and nodes that come later begin with an epoch."""
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ namespace tfos::control {
 
 /// Asks in which native calls the threads of the node's process are: it runs a command for each
 /// question, `tfos native-stacks PID`, and tells what that prints. The command stops the threads
-/// for a moment, so it is none of the node's, and not the agent either: to the agent a stop would
+/// for a moment, so it is not the node's, and not the agent either: to the agent a stop would
 /// look like news of its child.
 ///
 /// Owner and lifetime: the object owns the command's process, which also ends with the thread that

@@ -7,8 +7,8 @@
 
 namespace tfos::control {
 
-/// A line for each thread of a process, for people: its number and name, what it does, the function
-/// of the kernel and the system call that it waits in where the kernel tells, and its CPU time.
+/// A line for each thread of a process, for people: its number and name, what it does, and its CPU
+/// time. Where the kernel tells, also its function and the system call that the thread waits in.
 /// At most 1,000 threads. Reads /proc and stops nothing. Threads: any. Errors: a line says so.
 std::string DescribeThreads(pid_t pid);
 

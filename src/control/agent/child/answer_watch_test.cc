@@ -13,7 +13,7 @@ using std::chrono::seconds;
 
 class AnswerWatchTest : public ::testing::Test {
  protected:
-  /// Looks once an interval, for so long.
+  /// Looks once an interval, for that long.
   void LookFor(AnswerWatch& watch, Clock::Duration duration) {
     for (const auto end = clock_.Now() + duration; clock_.Now() < end;) {
       clock_.Advance(watch.interval());

@@ -1,8 +1,8 @@
 // An active attacker between the coordinator and the agent of the node beside which TensorBoard
 // runs. This is the only part of the way from a reader to TensorBoard that leaves a host and is
-// tfos's own: a browser's connection to the coordinator is plain HTTP (docs/security.md), and the
+// tfos's own. A browser's connection to the coordinator is plain HTTP (docs/security.md), and the
 // agent reaches TensorBoard over the loopback interface. TensorBoard gets no request that the
-// coordinator has not sent, and the reader no answer that TensorBoard has not given; neither takes
+// coordinator has not sent, and the reader no answer that TensorBoard has not given. Neither takes
 // a part of one for all of it, and the log says once that bytes were changed.
 
 #include <gmock/gmock.h>

@@ -62,7 +62,7 @@ Result<UniqueFd> TakeName(const Gpu& gpu, std::string_view what) {
 /// What came of looking for slots of one GPU.
 struct SlotsTaken {
   std::vector<UniqueFd> slots = {};  // empty when not as many as needed are free
-  bool foreign = false;              // a process that is none of ours uses the GPU
+  bool foreign = false;              // a process that is not ours uses the GPU
 };
 
 /// Takes `needed` slots of `gpu`, or none.

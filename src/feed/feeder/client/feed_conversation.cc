@@ -34,7 +34,7 @@ Status FeedClient::Impl::Broken(const Status& cause) const {
 
 Status FeedClient::Impl::NoProgress(std::string_view what) const {
   return {ErrorKind::kRetryLater,
-          fmt::format("{} {} for {} (it holds {} chunk{} of this feeder); its program is busy or "
+          fmt::format("{} {} for {} (it holds {} chunk{} of this feeder). Its program is busy or "
                       "stuck: look at the node's log, or raise feed_timeout if a step takes that "
                       "long",
                       node_, what, SecondsText(options_.progress_timeout), ring_.in_flight(),

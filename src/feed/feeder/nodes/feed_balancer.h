@@ -41,7 +41,7 @@ bool LagsBehind(const AcceptedBytes& remote, const AcceptedBytes& here);
 
 /// Chooses the node for a chunk of `bytes` among those that want rows. Among nodes that keep up
 /// (their room is half free at least) it is the one that has accepted least, so that all get the
-/// same share of small data too; else the one with the most room, since that is the one that
+/// same share of small data too. Else it is the one with the most room, since that is the one that
 /// empties its queue fastest; of equals the first. A chunk larger than any node's room ever is goes
 /// to a node that has taken everything else. While nodes of this host want rows, one of another
 /// host gets a chunk only if it lags behind them, or if `anywhere`: they have had no room for a

@@ -30,7 +30,7 @@ namespace tfos::feed {
 /// and does what the table leaves to be done once it is free.
 ///
 /// Owner and lifetime: shared by the server, its listener and the loans, which may outlive both.
-/// Threads: any; one lock guards everything. It is never held over a system call or a log line: a
+/// Threads: any; one lock guards everything. It is never held over a system call or a log line. A
 /// thread that stands still in one of them, as memory is short or the log's disk is slow, must not
 /// stop the others.
 /// Errors: those of the messages are the feeder's fault (kBadInput: refuse it) or say that the node

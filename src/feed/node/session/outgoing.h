@@ -12,7 +12,7 @@ namespace tfos::feed {
 
 /// Messages of a node to its feeders that their sockets have not asked for yet.
 ///
-/// What a feeder does not read does not pile up: its credits are added up, that the program goes on
+/// What a feeder does not read does not pile up. Its credits are added up, that the program goes on
 /// is said once, and a feeder that asks on without reading the answers is refused (`overfull`).
 /// The sender of results bounds them.
 ///

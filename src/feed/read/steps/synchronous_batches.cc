@@ -14,8 +14,8 @@ namespace {
 
 using Move = EpochSteps::Move;
 
-/// What a node takes from its queue at once to tell how many batches it can make: enough for the
-/// answer to be there when they are wanted, and little of a queue that may be long.
+/// What a node takes from its queue at once to tell how many batches it can make. It is enough
+/// for the answer to be there when they are wanted, and little of a queue that may be long.
 constexpr std::uint64_t kBatchesAhead = 16;
 
 /// After so long a wait it is worth a line what is waited for, and again after as much.

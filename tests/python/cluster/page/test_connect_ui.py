@@ -31,8 +31,8 @@ def ui_port(server):
 
 @pytest.fixture(scope="module")
 def seen(standalone_cluster, tmp_path_factory):
-    """The tab after a client has trained and ended, the events in the server's log of them, and what
-    a visitor of the cluster's page gets: while it runs with the key and without, and afterwards."""
+    """The tab after a client has trained and ended, and the events in the server's log of them.
+    Also what a visitor of the cluster's page gets, with the key and without, and afterwards."""
     directory = tmp_path_factory.mktemp("connect")
     (directory / "events").mkdir()
     (directory / "client").mkdir()

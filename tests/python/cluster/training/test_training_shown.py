@@ -126,7 +126,7 @@ def test_all_places_say_how_far_a_training_is(spark, tmp_path, capsys, leftovers
         ]
         assert f"\n{beginning}" in run_tfos("status").stdout
         told = [event["text"] for event in fetch(cluster, "v1/history")["events"]]
-        # They are few, so that none of them is forgotten: what a node does is none of them.
+        # They are few, so that none of them is forgotten: what a node does is not one of them.
         for node in ("worker:0", "worker:1"):
             assert len([text for text in told if text.startswith(f"{node} running")]) == 1, told
         (tmp_path / "second epoch").touch()

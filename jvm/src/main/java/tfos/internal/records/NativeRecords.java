@@ -45,8 +45,8 @@ public final class NativeRecords {
 
   /**
    * What the index of a file of {@code bytes}, which begins and ends so, says of the part from byte
-   * {@code begin} to {@code end}: where its first record begins, where its last one ends, and the
-   * first one's number.
+   * {@code begin} to {@code end}. It says where its first record begins, where its last one ends,
+   * and the first one's number.
    */
   static native long[] part(byte[] index, String name, long bytes, byte[] head, byte[] tail,
       long begin, long end);

@@ -53,8 +53,8 @@ import tfos.internal.spark.Sql;
 /**
  * The format {@code tfrecord} for Spark's readers and writers (docs/tfrecords.md).
  *
- * <p>A file format of Spark's first interface and not of the second one: there Spark lists, packs
- * and prunes files, commits what tasks wrote, and knows all save modes and partitionBy; to sources
+ * <p>A file format of Spark's first interface and not of the second one. There Spark lists, packs
+ * and prunes files, commits what tasks wrote, and knows all save modes and partitionBy. To sources
  * of the second interface it refuses half of that.
  *
  * <p>Owner: Spark. Threads: any. Errors: {@link IllegalArgumentException} for options and columns
