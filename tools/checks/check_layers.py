@@ -2,9 +2,9 @@
 """Checks the layers of src/, python/tfos and jvm/: folders and packages use only those below them.
 
 The tables for Python and Java are in layers_python.py and layers_java.py. Also checks that
-folders of src/, the files in them and the modules of Python form no circle, that no folder holds
-too many files, that no file is too long, that every C++ test is built and that no source uses what
-has a better replacement.
+folders of src/, the files in them and the modules of Python form no circle. No folder may hold too
+many files, no file may be too long, every C++ test must be built, and no source may use what has a
+better replacement.
 
 Prints one line for each violation and fails if there is any.
 """

@@ -6,8 +6,8 @@
 Prints the slowest tests, each skip with its reason, and last how many passed, failed and
 were skipped.
 Fails when a test failed, when none passed in one of the files, and when a C++ test was skipped for
-a reason that is not in MAY_BE_MISSING (tests/python/support/reporting/skips.py has those of
-Python's tests, and fails them itself).
+a reason that is not in MAY_BE_MISSING. (tests/python/support/reporting/skips.py has those of
+Python's tests, and fails them itself.)
 """
 
 from __future__ import annotations

@@ -43,6 +43,8 @@ def test_pages_and_comments_keep_the_rules():
         ("Its agent ended without a word.", "without a word"),
         ("Legacy Keras works as well.", "as well"),
         ("They work as ever.", "as ever"),
+        ("The task is none of these.", "is none of"),
+        ("Nobody has asked for so long.", "for so long"),
     ],
 )
 def test_a_pattern_is_found(text, rule):
@@ -53,6 +55,8 @@ def test_a_pattern_is_found(text, rule):
     "text",
     [
         "There is no such file.",
+        "There is none of that name.",
+        "It has waited for so long that it may go.",
         "It is no longer used.",
         "Anyone who listens reads nothing.",
         "People who trust it load it.",
@@ -100,15 +104,18 @@ def test_comments_and_docstrings_are_found_with_their_lines():
         '"""Opens\nit."""\nx = "# none"  # One\n# two.\n\n\ndef f():\n    """Says `has to`."""\n'
     )
     assert sorted(prose.texts_of_python(python)) == [
-        (1, "Opens\nit."),
-        (3, "One two."),
-        (8, "Says `has to`."),
+        (1, "Opens\nit.", True),
+        (3, "One\n\ntwo.", True),
+        (8, "Says `has to`.", True),
     ]
     native = '/// One\n/// two.\nint x = 1;  // three\nconst char* s = "// none";\n/* Four\n * five. */\n'
-    assert list(prose.texts_of_c_family(native)) == [(1, "One two. three"), (5, "Four five.")]
+    assert list(prose.texts_of_c_family(native)) == [
+        (1, "One\ntwo.\n\nthree", True),
+        (5, "Four\nfive.", True),
+    ]
 
     script = "#!/bin/sh\n# One\n# two.\necho '# none'\n  # Three.\n#\n"
-    assert list(prose.texts_of_shell(script)) == [(2, "One two."), (5, "Three.")]
+    assert list(prose.texts_of_shell(script)) == [(2, "One\ntwo.", True), (5, "Three.", True)]
 
 
 def test_all_code_is_read():
@@ -126,11 +133,68 @@ def test_all_code_is_read():
 
 def test_messages_are_found_as_people_read_them():
     python = 'raise E(\n    f"host {name} has "\n    "to be reachable"\n)\nx = {"two words": 1}\n'
-    assert list(prose.texts_of_python(python)) == [(2, f"host {prose.CODE} has to be reachable")]
+    assert list(prose.texts_of_python(python)) == [
+        (2, f"host {prose.CODE} has to be reachable", True)
+    ]
     cpp = 'Bad("the file "\n    "{} is no index");\nx = "two words";\n'
-    assert list(prose.texts_of_c_family(cpp)) == [(1, "the file {} is no index")]
+    assert list(prose.texts_of_c_family(cpp)) == [(1, "the file {} is no index", True)]
     java = 'throw new E("it is " + what + " and has to be "\n    + "that one");\n'
-    assert [text for _, text in prose.texts_of_c_family(java)] == [" and has to be that one"]
+    assert [text for _, text, _ in prose.texts_of_c_family(java)] == [" and has to be that one"]
+
+
+LONG = f"Word {FIVE * 7}end."
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.py", f'"""Opens.\n\nArgs:\n    it: {LONG}\n"""\n'),
+        ("a.py", f"x = 1  # Behind code.\n# {LONG}\n"),
+        ("a.py", f'raise E("{LONG}")\n'),
+        ("a.h", f"/// - {LONG}\n"),
+        ("a.h", f"/*\n * {FIVE * 4}\n * {FIVE * 4}\n */\n"),
+        ("a.sh", f"# {LONG}\n"),
+    ],
+)
+def test_sentences_of_sources_are_measured(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    (finding,) = prose.check(tmp_path / name, RULES)
+    assert "words (at most 35)" in finding
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.py", f'"""Opens.\n\n    {LONG}\n\nCloses.\n"""\n'),
+        ("a.py", f'"""Opens.\n\n| {LONG} |\n"""\n'),
+        ("a.py", f'"""Opens.\n\nA  {FIVE * 4}\nB  {FIVE * 4}\n"""\n'),
+        ("a.py", f"x = 1  # {FIVE * 4}\ny = 2  # {FIVE * 4}\n"),
+        ("a.py", f'run("""import it\n{LONG}""")\n'),
+        ("a.py", f'write("<svg {FIVE * 8}>")\n'),
+        ("a.cc", f'Matches("{FIVE * 8}\\\\d+");\n'),
+        ("a.h", f"/// As in:\n///   {LONG}\n"),
+        ("a.h", f"/// Done.\n/// - {FIVE * 4}\n/// - {FIVE * 4}\n"),
+    ],
+)
+def test_code_lists_and_tables_of_sources_are_not_measured(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    assert prose.check(tmp_path / name, RULES) == []
+
+
+def test_the_message_of_the_last_commit_is_read(tmp_path):
+    assert prose.check_commit(tmp_path, RULES) == []
+
+    def commit(message):
+        who = ["-c", "user.name=n", "-c", "user.email=e"]
+        for command in (["init", "-q"], [*who, "commit", "-q", "--allow-empty", "-m", message]):
+            subprocess.run(["git", *command], cwd=tmp_path, check=True)
+        return prose.check_commit(tmp_path, RULES)
+
+    (subject,) = commit("This has to go")
+    assert subject.startswith('HEAD\'s message: "has to"')
+    (body,) = commit(f"Go\n\n{LONG}")
+    assert body.startswith("HEAD's message: 37 words")
+    assert commit("Go\n\nIt was needed.") == []
 
 
 def test_a_file_s_findings_say_where_they_are(tmp_path):
