@@ -17,6 +17,7 @@
 #include "base/process/unique_fd.h"
 #include "base/time/wait.h"
 #include "net/handshake/handshake.h"
+#include "net/poll.h"
 #include "net/socket.h"
 #include "net/stream.h"
 

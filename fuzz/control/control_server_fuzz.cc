@@ -28,6 +28,7 @@
 #include "control/messages/parts/message_text.h"
 #include "control/messages/protocols.h"
 #include "net/handshake/handshake.h"
+#include "net/poll.h"
 #include "net/socket.h"
 #include "net/stream.h"
 #include "quiet.h"

@@ -20,6 +20,7 @@
 #include "collective/mesh/link.h"
 #include "net/handshake/handshake.h"
 #include "net/handshake/messages.h"
+#include "net/poll.h"
 #include "net/socket.h"
 #include "net/tls/tls_stream.h"
 #include "parameter_server/wire/protocol.h"

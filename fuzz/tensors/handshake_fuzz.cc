@@ -17,6 +17,7 @@
 #include "collective/mesh/stream_choice.h"
 #include "net/handshake/handshake.h"
 #include "net/listen.h"
+#include "net/poll.h"
 #include "net/socket.h"
 #include "net/tls/tls_stream.h"
 

@@ -25,6 +25,7 @@
 #include "net/handshake/acceptor.h"
 #include "net/handshake/handshake.h"
 #include "net/listen.h"
+#include "net/poll.h"
 #include "net/socket.h"
 
 namespace tfos::collective {

@@ -14,7 +14,7 @@
 #include "base/process/unique_fd.h"
 #include "base/thread/mutex.h"
 #include "base/thread/thread.h"
-#include "net/socket.h"
+#include "net/poll.h"
 
 namespace tfos::net {
 namespace {

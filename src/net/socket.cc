@@ -12,12 +12,12 @@
 #include <utility>
 
 #include "base/format.h"
+#include "net/poll.h"
 #include "net/unix_address.h"
 
 namespace tfos::net {
 namespace {
 
-constexpr int kCheckMilliseconds = static_cast<int>(kCheckInterval.count());
 /// For an address of a name that has more of them: three SYNs are sent anew within it.
 constexpr std::chrono::seconds kMostForOneOfSeveral{10};
 constexpr int kSocketFlags = SOCK_NONBLOCK | SOCK_CLOEXEC;
@@ -105,21 +105,6 @@ void TuneTcp(int fd) {
   set(IPPROTO_TCP, TCP_KEEPIDLE, 10);
   set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
   set(IPPROTO_TCP, TCP_KEEPCNT, 4);
-}
-
-Result<short> Poll(int fd, short events, const Wait& wait) {
-  for (;;) {
-    int timeout = wait.deadline.PollMilliseconds();
-    if (wait.check) {
-      timeout = timeout < 0 ? kCheckMilliseconds : std::min(timeout, kCheckMilliseconds);
-    }
-    pollfd entry{.fd = fd, .events = events, .revents = 0};
-    const int count = ::poll(&entry, 1, timeout);
-    if (count < 0 && errno != EINTR) return Status::FromErrno(errno, "wait for a socket");
-    if (count > 0) return entry.revents;
-    if (wait.check) TFOS_RETURN_IF_ERROR(wait.check());
-    if (wait.deadline.passed()) return short{0};
-  }
 }
 
 Result<Transfer> Send(int fd, std::span<const std::byte> first, std::span<const std::byte> second,

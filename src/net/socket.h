@@ -34,10 +34,6 @@ Result<UniqueFd> ConnectTcp(const std::string& host, std::uint16_t port, const W
 /// Small messages leave at once, and a host that vanished is noticed.
 void TuneTcp(int fd);
 
-/// Waits until `fd` is ready for one of `events` (POLLIN, POLLOUT) and returns which; 0 when the
-/// deadline has passed first.
-Result<short> Poll(int fd, short events, const Wait& wait);
-
 /// What one call moved.
 struct Transfer {
   std::size_t bytes = 0;

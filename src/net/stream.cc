@@ -3,6 +3,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "net/poll.h"
+
 namespace tfos::net {
 namespace {
 

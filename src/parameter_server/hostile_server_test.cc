@@ -22,7 +22,7 @@
 #include "base/process/unique_fd.h"
 #include "net/handshake/handshake.h"
 #include "net/listen.h"
-#include "net/socket.h"
+#include "net/poll.h"
 #include "net/stream.h"
 #include "parameter_server/client.h"
 #include "parameter_server/server_link.h"

@@ -16,6 +16,7 @@
 #include "net/handshake/handshake.h"
 #include "net/handshake/reach.h"
 #include "net/own_unix.h"
+#include "net/poll.h"
 #include "net/socket.h"
 
 namespace tfos::parameter_server {

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "net/poll.h"
 #include "net/socket.h"
 
 namespace tfos::testing {

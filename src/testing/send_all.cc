@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include "net/poll.h"
 #include "net/socket.h"
 
 namespace tfos::testing {

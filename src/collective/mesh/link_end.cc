@@ -14,6 +14,7 @@
 #include "base/time/wait.h"
 #include "collective/mesh/link.h"
 #include "collective/mesh/link_frame.h"
+#include "net/poll.h"
 #include "net/socket.h"
 
 // How a link ends: what the peer has said before it went, and what it is told.

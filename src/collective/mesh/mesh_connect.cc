@@ -17,6 +17,7 @@
 #include "net/handshake/handshake.h"
 #include "net/handshake/reach.h"
 #include "net/listen.h"
+#include "net/poll.h"
 #include "net/socket.h"
 
 // How the members of a group connect to each other: each to those before it, and accepts the

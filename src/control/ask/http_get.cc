@@ -15,6 +15,7 @@
 #include "base/format.h"
 #include "control/messages/protocols.h"
 #include "net/handshake/handshake.h"
+#include "net/poll.h"
 #include "net/socket.h"
 #include "net/stream.h"
 

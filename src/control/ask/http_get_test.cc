@@ -22,6 +22,7 @@
 #include "control/messages/protocols.h"
 #include "net/handshake/handshake.h"
 #include "net/listen.h"
+#include "net/poll.h"
 #include "net/socket.h"
 
 namespace tfos::control {

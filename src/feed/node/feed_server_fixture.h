@@ -22,6 +22,7 @@
 #include "feed/wire/frame.h"
 #include "feed/wire/frame_reader.h"
 #include "net/handshake/handshake.h"
+#include "net/poll.h"
 #include "net/socket.h"
 #include "net/stream.h"
 

@@ -25,6 +25,7 @@
 #include "feed/node/feed_server_fixture.h"
 #include "net/handshake/messages.h"
 #include "net/listen.h"
+#include "net/poll.h"
 #include "testing/send_all.h"
 #include "testing/squatter.h"
 

@@ -19,6 +19,7 @@
 #include "feed/feeder/client/feed_client.h"
 #include "feed/node/feed_server.h"
 #include "net/handshake/messages.h"
+#include "net/poll.h"
 #include "net/socket.h"
 #include "testing/middle_man.h"
 #include "testing/send_all.h"

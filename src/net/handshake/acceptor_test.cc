@@ -21,6 +21,7 @@
 
 #include "base/logging.h"
 #include "net/listen.h"
+#include "net/poll.h"
 #include "net/socket.h"
 #include "testing/send_all.h"
 

@@ -12,6 +12,7 @@
 #include "base/format.h"
 #include "base/memory/bytes.h"
 #include "net/own_unix.h"
+#include "net/poll.h"
 #include "net/socket.h"
 
 namespace tfos::net {

@@ -15,6 +15,7 @@
 #include "base/process/unique_fd.h"
 #include "net/handshake/handshake.h"
 #include "net/listen.h"
+#include "net/poll.h"
 #include "net/socket.h"
 #include "testing/send_all.h"
 

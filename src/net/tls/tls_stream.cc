@@ -12,6 +12,7 @@
 
 #include "base/crypto/openssl.h"
 #include "base/format.h"
+#include "net/poll.h"
 
 namespace tfos::net {
 namespace {

@@ -19,6 +19,7 @@
 #include "base/process/unique_fd.h"
 #include "base/thread/mutex.h"
 #include "net/listen.h"
+#include "net/poll.h"
 #include "net/socket.h"
 #include "testing/send_all.h"
 

@@ -14,6 +14,7 @@
 #include "net/ack_watch.h"
 #include "net/handshake/handshake.h"
 #include "net/own_unix.h"
+#include "net/poll.h"
 #include "net/socket.h"
 
 namespace tfos::feed {

@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "base/time/seconds_text.h"
 #include "feed/feeder/client/feed_client_impl.h"
+#include "net/poll.h"
 #include "net/socket.h"
 
 namespace tfos::feed {

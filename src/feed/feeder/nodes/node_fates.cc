@@ -13,7 +13,7 @@
 #include "base/format.h"
 #include "base/logging.h"
 #include "base/thread/mutex.h"
-#include "net/socket.h"
+#include "net/poll.h"
 
 namespace tfos::feed {
 namespace {

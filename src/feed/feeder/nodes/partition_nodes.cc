@@ -12,7 +12,7 @@
 #include "base/time/seconds_text.h"
 #include "feed/feeder/nodes/feed_balancer.h"
 #include "feed/feeder/nodes/node_search.h"
-#include "net/socket.h"
+#include "net/poll.h"
 
 namespace tfos::feed {
 namespace {
