@@ -124,7 +124,7 @@ def merge_jars(made: list[Path], folder: Path) -> Path:
 
 def make_sdist(folder: Path) -> Path:
     """The source archive, of the files that git knows: a copy of them, since whatever else is in a
-    checkout is not of a release, and takes minutes to go through."""
+    checkout is not part of a release, and takes minutes to go through."""
     sources = BUILD / "sources"
     shutil.rmtree(sources, ignore_errors=True)
     names = subprocess.run(

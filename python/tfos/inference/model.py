@@ -365,7 +365,9 @@ def _why_none(access: FileAccess, path: str) -> str:
         if found.is_directory
         and access.status(os.path.join(found.path, "saved_model.pb")) is not None
     ]
-    return _native.why_no_saved_model(path, status is not None, is_directory, below)
+    # Names need not be UTF-8.
+    shown, *below = (name.encode(errors="replace").decode() for name in (path, *below))
+    return _native.why_no_saved_model(shown, status is not None, is_directory, below)
 
 
 #: A process that runs many models, as in a search for parameters, does not keep them all.

@@ -254,7 +254,7 @@ def _flat_metrics_of(model: Any) -> list[Any]:
 
 
 def _rows_of(model: Any) -> float:
-    """How many rows the model's loss is the mean of; 1 where it is not one of a metric."""
+    """How many rows the model's loss is the mean of; 1 where no metric keeps the loss."""
     loss = next((metric for metric in model.metrics if metric.name == "loss"), None)
     return float(np.asarray(getattr(loss, "count", 0))) or 1.0
 

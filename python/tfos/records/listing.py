@@ -4,6 +4,7 @@ share them."""
 from __future__ import annotations
 
 import datetime
+import decimal
 import fnmatch
 import heapq
 import os
@@ -22,7 +23,8 @@ from tfos.records import formats
 INDEX_SUFFIX = ".tfindex"
 
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
-_FRACTION = re.compile(r"-?[0-9]+\.[0-9]+")
+#: As Spark writes and reads doubles: 0.5, 1.0E-4, .5.
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 #: Hive's name for the directory of rows whose column is null.
 _NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
@@ -149,7 +151,8 @@ def _kind_of(values: set[str | None]) -> str:
         return "int"
     if all(_is_integer(value, 64) for value in known):
         return "bigint"
-    if all(_is_integer(value, 64) or _FRACTION.fullmatch(value) for value in known):
+    # A double can't hold each bigint, so both together are strings.
+    if all(_is_integer(value, 32) or _is_fraction(value) for value in known):
         return "double"
     return "date" if all(map(_is_date, known)) else "string"
 
@@ -173,6 +176,11 @@ def _escape(text: str) -> str:
     return "".join(
         f"%{ord(character):02X}" if character in _ESCAPED else character for character in text
     )
+
+
+def _is_fraction(value: str) -> bool:
+    """Whether Spark takes it for a double. A number without decimals is a decimal to it."""
+    return _NUMBER.fullmatch(value) is not None and decimal.Decimal(value).as_tuple().exponent < 0
 
 
 def _is_date(value: str) -> bool:

@@ -22,7 +22,7 @@ namespace tfos::feed {
 ///
 /// Training: every chunk goes to whichever node of this host has the most room, so that nodes which
 /// work at different speeds finish together. It goes over TCP to one of another host when that has
-/// got much less, when those here have had no room for a while, or there is none. Every attempt
+/// got much less, when those here have had no room for a while, or when there is none here. Every attempt
 /// asks all nodes which items they have already got from earlier ones.
 /// A node that has got nothing yet is waited for before others that have get another chunk, and one
 /// that has got nothing when the partition ends is sent a sample of its rows.

@@ -141,7 +141,8 @@ def test_both_infer_alike_what_names_of_directories_hold(both, tmp_path):
     values = {
         "a": ["1", "-007", "__HIVE_DEFAULT_PARTITION__"],
         "b": [str(1 << 31), "0", "5"],
-        "c": ["2.50", "1", "-0.5"],
+        "c": ["2.50", "1", "1.0E-4"],
+        "f": [str((1 << 53) + 1), "0.5", "1"],
         "d": ["2026-01-31", "2024-02-29", "2026-12-01"],
         "e": ["2026-01-31", "7", "x"],
     }

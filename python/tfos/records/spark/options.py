@@ -92,12 +92,17 @@ def plan_reading(options: Mapping[str, str], bad_column: str = BAD_COLUMN) -> Pl
 
 
 def paths_of(options: Mapping[str, str]) -> list[str]:
-    """What ``load`` or ``save`` was called with."""
+    """What ``load`` was called with."""
     if "paths" in options:
         return list(json.loads(options["paths"]))
+    return [path_of(options)]
+
+
+def path_of(options: Mapping[str, str]) -> str:
+    """What ``save`` was called with, or ``load`` with one path."""
     if not options.get("path"):
         raise BadInputError('a path is missing, as in load("/data/digits") or save("/data/digits")')
-    return [options["path"]]
+    return options["path"]
 
 
 def check_options(options: Mapping[str, str], known: set[str], action: str) -> None:

@@ -34,6 +34,7 @@ from tfos.records.spark.options import (
     count,
     flag,
     overwrites_all,
+    path_of,
     paths_of,
     plan_reading,
 )
@@ -149,7 +150,7 @@ class TFRecordSource(DataSource):
             partition_by=partition_by,
         )
         return records_spark_writer.start(
-            self._resolve(paths_of(self.options)[0]),
+            self._resolve(path_of(self.options)),
             layout,
             if_exists="overwrite" if overwrite else self.options.get("ifExists", "append"),
             hadoop_environment=self.hadoop_environment,

@@ -48,9 +48,9 @@ class EpochLog {
   /// These rows are another node's now. They have the next number, from 1 on.
   void OnPassed(std::uint32_t epoch, Part part);
 
-  /// Of the first `batches` of the epoch. None: it is not known. It does not keep them, there
-  /// were fewer, or too many more, it was asked for more before, rows have no origin or those
-  /// of two jobs, or several passes have taken them.
+  /// Of the first `batches` of the epoch. None: it is not known. Then it does not keep them, or
+  /// there were fewer or too many more, or it was asked for more before. Or rows have no origin,
+  /// or those of two jobs, or several passes have taken them.
   std::optional<Position> Of(std::uint32_t epoch, std::uint64_t batches);
   /// How many batches of the epoch there were. None: it is not known, as it does not keep them, or
   /// they were forgotten.

@@ -158,7 +158,7 @@ def test_values_of_directories():
     assert kind("1", None) == "int"
     assert kind("8", "-007") == "int"
     assert kind("1", str(1 << 31)) == kind(str(-(1 << 63))) == "bigint"
-    assert kind("1", "2.5") == "double"
+    assert kind("1", "2.5") == kind("1.0E-4") == kind(".5", "-1.5e-3") == "double"
     assert kind("2024-02-29", None) == "date"
     assert kind(None) == "string"
     for values in (
@@ -167,6 +167,8 @@ def test_values_of_directories():
         ["2026-1-2"],
         ["20260102", "2026-01-02"],
         [str(1 << 63)],
+        [str(1 << 31), "1.5"],
+        ["1E5"],
         ["\u0661"],
     ):
         assert kind(*values) == "string"
