@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 
 from tfos.cluster import start
 from tfos.cluster.plan import ClusterRequest
@@ -28,6 +29,12 @@ class InputMode:
     TENSORFLOW = 0
     SPARK = 1
 
+
+#: {keyword of tfos.run: the variable of the driver's environment that says it in 2.2.5}.
+_COORDINATOR_VARIABLES = {
+    "coordinator_advertised_address": "TFOS_SERVER_HOST",
+    "coordinator_port": "TFOS_SERVER_PORT",
+}
 
 _INPUT_MODES = {InputMode.TENSORFLOW: "tensorflow", InputMode.SPARK: "spark"}
 
@@ -54,13 +61,19 @@ def run(
     ``tfos.run`` under their old names, and so are the errors. ``tf_args.num_gpus``, if there is
     one, is how many GPUs each node that computes gets; a host with fewer is an error. Without it a
     node gets one where its host has GPUs. ``reservation_timeout`` bounds the wait for executors,
-    too.
+    too. ``TFOS_SERVER_HOST`` and ``TFOS_SERVER_PORT`` of the environment say where executors find
+    the coordinator.
     """
     num_gpus = getattr(tf_args, "num_gpus", None)
     settings = {"gpu_count_if_any": 1} if num_gpus is None else {"gpu_count": num_gpus}
     if _GPU_FRACTION:
         settings = {"gpu_fraction": _GPU_FRACTION}
     settings["slots_timeout"] = reservation_timeout
+    settings.update(
+        (setting, os.environ[variable])
+        for setting, variable in _COORDINATOR_VARIABLES.items()
+        if os.environ.get(variable)
+    )
     request = ClusterRequest(
         nodes=num_executors,
         args=tf_args,

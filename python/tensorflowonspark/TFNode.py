@@ -38,14 +38,23 @@ class DataFeed(tfos.feed.datafeed.DataFeed):
         self.train_mode = train_mode
         self.qname_in = qname_in
         self.qname_out = qname_out
+        self._told_to_stop = False
         self.input_tensors = None
-        if input_mapping:
+        if input_mapping is not None:
             self.input_tensors = [tensor for _, tensor in sorted(input_mapping.items())]
 
     @property
     def done_feeding(self):
-        """Whether the end of the feed was reached."""
+        """Whether the end of the feed was reached; programs may also set it."""
         return self.should_stop()
+
+    @done_feeding.setter
+    def done_feeding(self, value):
+        self._told_to_stop = bool(value)
+
+    def should_stop(self):
+        """Whether the feed has ended or was terminated, or ``done_feeding`` was set."""
+        return self._told_to_stop or super().should_stop()
 
     def next_batch(self, batch_size):
         """Up to ``batch_size`` rows; with ``input_mapping`` a dict of tensor name to list."""

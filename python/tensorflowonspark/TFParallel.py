@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfos import parallel
-from tfos.errors import BadInputError
+from tfos.errors import TfosError
 
 from . import TFSparkNode
 
@@ -21,7 +21,7 @@ def run(sc, map_fn, tf_args, num_executors, use_barrier=True):
             gpu_count=getattr(tf_args, "num_gpus", None),
             barrier=use_barrier,
         )
-    except BadInputError as error:
+    except TfosError as error:
         if "barrier=False" in str(error):
             error.add_note("TFParallel.run calls this argument use_barrier.")
         raise

@@ -14,6 +14,8 @@ from argparse import Namespace as ArgparseNamespace
 
 from pyspark.ml import Estimator, Model
 from pyspark.ml.param import Params
+from pyspark.sql import functions
+from pyspark.sql import types as sql_types
 
 from tfos import inference
 from tfos.errors import BadInputError
@@ -27,7 +29,6 @@ from . import TFCluster, util
 from .pipeline_params import (
     HasBatchSize,
     HasClusterSize,
-    HasDriverPSNodes,
     HasEpochs,
     HasExportDir,
     HasGraceSecs,
@@ -100,7 +101,6 @@ class TFEstimator(
     TFParams,
     HasBatchSize,
     HasClusterSize,
-    HasDriverPSNodes,
     HasEpochs,
     HasExportDir,
     HasGraceSecs,
@@ -286,7 +286,7 @@ class TFModel(
                 f"output_mapping is empty; the model has {', '.join(model.outputs)}"
             )
         strings = [name for name in outputs if model.outputs.get(name, "").startswith("string")]
-        return frames.transform(
+        result = frames.transform(
             dataset,
             model,
             dict(sorted(args.input_mapping.items())),
@@ -295,3 +295,20 @@ class TFModel(
             batch_size=args.batch_size,
             keep=False,
         )
+        return result.select(
+            *(
+                functions.col(frames.quoted(field.name)).cast(_as_of_python(field.dataType))
+                for field in result.schema.fields
+            )
+        ).toDF(*result.columns)
+
+
+def _as_of_python(kind):
+    """The type that Spark finds for values that were Python's own, as in 2.2.5."""
+    if isinstance(kind, sql_types.ArrayType):
+        return sql_types.ArrayType(_as_of_python(kind.elementType))
+    if isinstance(kind, sql_types.FloatType):
+        return sql_types.DoubleType()
+    if isinstance(kind, sql_types.IntegralType):
+        return sql_types.LongType()
+    return kind

@@ -139,6 +139,9 @@ class HasNumPS(Params):
     num_ps = _param(
         "num_ps", "Number of parameter server nodes in the cluster", TypeConverters.toInt
     )
+    driver_ps_nodes = _param(
+        "driver_ps_nodes", "Run parameter server nodes on the driver", TypeConverters.toBoolean
+    )
 
     def __init__(self):
         super().__init__()
@@ -148,15 +151,6 @@ class HasNumPS(Params):
 
     def getNumPS(self):
         return self.getOrDefault(self.num_ps)
-
-
-class HasDriverPSNodes(Params):
-    driver_ps_nodes = _param(
-        "driver_ps_nodes", "Run parameter server nodes on the driver", TypeConverters.toBoolean
-    )
-
-    def __init__(self):
-        super().__init__()
 
     def setDriverPSNodes(self, value):
         return self._set(driver_ps_nodes=value)

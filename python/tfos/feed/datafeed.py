@@ -127,6 +127,11 @@ class FeedSource:
         native = self.server.counters()
         return {name: native[theirs] for name, theirs in _COUNTERS.items()}
 
+    @property
+    def terminated(self) -> bool:
+        """Whether the program wants no more rows."""
+        return self._terminated
+
     def terminate(self) -> None:
         with self._lock:
             if self._terminated:
@@ -182,8 +187,9 @@ class DataFeed:
         self._reader = source.reader(queue)
 
     def should_stop(self) -> bool:
-        """True once the end of the feed was reached: no batch will come any more."""
-        return self._reader.ended
+        """True once the end of the feed was reached, or after ``terminate``: no batch will come any
+        more."""
+        return self._source.terminated or self._reader.ended
 
     def next_batch(self, batch_size: int) -> Any:
         """Up to ``batch_size`` rows: a list of exactly the objects that were in the RDD.
@@ -200,6 +206,8 @@ class DataFeed:
         Raises :class:`tfos.errors.BadInputError` when the rows have not the columns; no row is lost
         then, the next call finds them again.
         """
+        if self._source.terminated:
+            batch_size = 0  # The reader may have rows yet.
         if self._tensors is None:
             return self._reader.next_rows(batch_size, self._train)
         arrays = self._reader.next_columns(self._columns, batch_size, self._train)
@@ -240,7 +248,8 @@ class DataFeed:
             )
 
     def terminate(self) -> None:
-        """Ends the feed early: queued rows and the rest of all partitions are discarded."""
+        """Ends the feed early: rows that were not taken yet and the rest of all partitions are
+        discarded. Batches are empty from then on."""
         self._source.terminate()
 
 

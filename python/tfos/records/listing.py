@@ -180,7 +180,10 @@ def _escape(text: str) -> str:
 
 def _is_fraction(value: str) -> bool:
     """Whether Spark takes it for a double. A number without decimals is a decimal to it."""
-    return _NUMBER.fullmatch(value) is not None and decimal.Decimal(value).as_tuple().exponent < 0
+    if not _NUMBER.fullmatch(value):
+        return False
+    exponent = decimal.Decimal(value).as_tuple().exponent
+    return isinstance(exponent, int) and exponent < 0
 
 
 def _is_date(value: str) -> bool:

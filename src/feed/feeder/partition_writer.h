@@ -22,16 +22,16 @@ namespace tfos::feed {
 ///
 /// Training: every chunk goes to whichever node of this host has the most room, so that nodes which
 /// work at different speeds finish together. It goes over TCP to one of another host when that has
-/// got much less, when those here have had no room for a while, or when there is none here. Every attempt
-/// asks all nodes which items they have already got from earlier ones.
-/// A node that has got nothing yet is waited for before others that have get another chunk, and one
-/// that has got nothing when the partition ends is sent a sample of its rows.
-/// With `session.until_read` the partition ends when the programs have read it, and a node that is
-/// lost before costs nothing: what its program had not read goes to the others.
-/// A chunk that is larger than the nodes' regions goes through a session of its own, while this
-/// feeder holds nothing else: two feeders that each hold memory of one node and wait for more of
-/// the other would wait for ever. It goes to the first node that has memory for it.
-/// Inference: one node takes the whole partition, as its results come back in order.
+/// got much less, when those here have had no room for a while, or when there is none here. Every
+/// attempt asks all nodes which items they have already got from earlier ones. A node that has got
+/// nothing yet is waited for before others that have get another chunk, and one that has got
+/// nothing when the partition ends is sent a sample of its rows. With `session.until_read` the
+/// partition ends when the programs have read it, and a node that is lost before costs nothing:
+/// what its program had not read goes to the others. A chunk that is larger than the nodes' regions
+/// goes through a session of its own, while this feeder holds nothing else: two feeders that each
+/// hold memory of one node and wait for more of the other would wait for ever. It goes to the first
+/// node that has memory for it. Inference: one node takes the whole partition, as its results come
+/// back in order.
 ///
 /// Owner and lifetime: owns its connections. After a failed call only destruction is useful.
 /// Threads: one at a time.

@@ -83,6 +83,8 @@ def fake_cluster():
 
 
 class FakeFeedSource:
+    terminated = False
+
     def __init__(self):
         self.queues_read = []
 
@@ -130,6 +132,14 @@ def started(monkeypatch):
 @pytest.fixture
 def cluster(started):
     return TFCluster.run("sc", print, None, 3, input_mode=TFCluster.InputMode.SPARK)
+
+
+def test_the_environment_says_where_the_coordinator_is(started, monkeypatch):
+    monkeypatch.setenv("TFOS_SERVER_HOST", "driver.example")
+    monkeypatch.setenv("TFOS_SERVER_PORT", "9997-9999")
+    TFCluster.run("sc", print, None, 3)
+    assert started.settings["coordinator_advertised_address"] == "driver.example"
+    assert started.settings["coordinator_port"] == "9997-9999"
 
 
 def test_run_passes_everything_under_its_new_name(started):
@@ -346,6 +356,8 @@ def test_a_feed_is_made_from_the_context_or_from_mgr():
     assert (feed.train_mode, feed.input_tensors) == (False, ["x", "y"])
     assert (other.train_mode, other.input_tensors) == (True, None)
     assert not feed.should_stop() and not feed.done_feeding
+    feed.done_feeding = True
+    assert feed.should_stop() and not other.should_stop()
 
 
 def test_a_node_without_a_feed_says_so():

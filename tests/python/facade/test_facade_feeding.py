@@ -46,8 +46,9 @@ def test_a_feed_may_be_made_from_mgr_with_an_input_mapping(run, args, notes, spa
 def test_terminate_discards_the_rest_of_the_feed(run, args, spark):
     def program(args, ctx):
         feed = ctx.get_data_feed()
-        feed.next_batch(10)
+        assert len(feed.next_batch(10)) == 10 and not feed.should_stop()
         feed.terminate()
+        assert feed.next_batch(10) == [] and feed.should_stop() and feed.done_feeding
 
     cluster = run(program, args, 2, input_mode=InputMode.SPARK)
     cluster.train(spark.sparkContext.parallelize(range(20_000), 8))

@@ -14,6 +14,7 @@ from tensorflowonspark import (
     compat,
     gpu_info,
     marker,
+    pipeline,
     reservation,
     util,
 )
@@ -125,3 +126,11 @@ def test_names_that_were_internal_exist():
     assert reservation.Server(("h", 1)).addr == ("h", 1)
     with pytest.raises(BadInputError, match="cluster.shutdown"):
         reservation.Client(("h", 1))
+
+
+def test_a_class_with_parameter_servers_has_both_parameters():
+    class Own(pipeline.HasNumPS):
+        pass
+
+    own = Own().setNumPS(2).setDriverPSNodes(True)
+    assert (own.getNumPS(), own.getDriverPSNodes()) == (2, True)

@@ -255,10 +255,9 @@ def test_a_checkpoint_of_tensorflow_1_as_model_dir(spark, tmp_path, monkeypatch)
 
     def predictions(output="y"):
         model = pipeline.TFModel({}).setModelDir(str(directory)).setInputMapping({"pair": "x"})
-        return sorted(
-            row.found
-            for row in model.setOutputMapping({output: "found"}).transform(frame).collect()
-        )
+        found = model.setOutputMapping({output: "found"}).transform(frame)
+        assert found.schema.simpleString() == "struct<found:double>", "as of Python's numbers"
+        return sorted(row.found for row in found.collect())
 
     assert predictions() == [21.0, 43.0]
     (made,) = directory.glob("saved_model-*")
