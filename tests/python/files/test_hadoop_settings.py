@@ -104,4 +104,4 @@ def test_the_client_takes_the_settings_of_the_last_session_before_its_first_use(
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [["of-the-second"], ["of-the-second"]]
-    assert done.stderr.count("don't take effect in it: start the process again") == 1
+    assert done.stderr.count("don't take effect in it. Start the process again") == 1

@@ -96,7 +96,7 @@ import signal, tfos.tensorflow
 try:
     tf.io.gfile.makedirs(uri + "/of-somebody")
 except tf.errors.PermissionDeniedError as error:
-    print(error)
+    print(error, flush=True)  # The child must not have it in a buffer.
 child = os.fork()
 if child == 0:
     print(failure(), flush=True)
