@@ -64,7 +64,7 @@ class ControlService {
   /// `GET target`; `query` is what follows the question mark.
   virtual boost::asio::awaitable<HttpAnswer> Get(std::string target, std::string query,
                                                  Asker asker) = 0;
-  /// `POST target` of somebody who has the key to operate.
+  /// `POST target`, from a client that has the key to operate.
   virtual boost::asio::awaitable<HttpAnswer> Post(std::string target, std::string query) = 0;
   /// A failure is logged and ends the connection.
   virtual Status OnMessage(AgentConnection& connection, std::string_view text) = 0;
