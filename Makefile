@@ -24,9 +24,9 @@ PYTEST = .venv/bin/python -m pytest --numprocesses $$(( $(JOBS) < 4 ? $(JOBS) + 
 RESULTS = build/test-results
 # Those of an earlier run would stand for tests that did not run in this one.
 CTEST = mkdir -p $(RESULTS) && rm -f $(RESULTS)/cpp.xml $(RESULTS)/python.xml && ctest --no-tests=error --output-junit "$(CURDIR)"/$(RESULTS)
-# Each fuzz target runs so long.
+# Seconds that each fuzz target runs.
 FUZZ_SECONDS ?= 20
-# Work of all kinds runs for that long while things fail, and the seed of its first case.
+# Seconds that work of all kinds runs while things fail, and the seed of its first case.
 CHAOS_SECONDS ?= 300
 CHAOS_SEED ?= 1
 # What of the tests `make sanitize...` runs; empty: all (tools/checks/sanitizer_parts.py has the names).

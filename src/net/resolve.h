@@ -38,8 +38,8 @@ class AddressQuestion {
 
   /// Has input once there is an answer.
   int fd() const;
-  /// What came, once. Errors: reconnect when the name is not known; retry-later when the name
-  /// server could not say.
+  /// What came: to be called once, after fd() has input. Errors: reconnect when the name is not
+  /// known; retry-later when the name server could not say.
   Result<Addresses> Answer();
 
  private:

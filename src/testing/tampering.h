@@ -43,9 +43,9 @@ struct Tampering {
 };
 
 /// All attacks on a conversation that goes like `overheard`, none of which may be taken for it.
-/// Flipped bits, `flips` for each message; cuts; records that are left out, repeated, exchanged,
-/// sent back, or taken from an earlier connection. In the handshake's own messages, bits are
-/// flipped by shake_hands_test.cc.
+/// They are flipped bits, `flips` for each message; cuts; and records that are left out, repeated,
+/// exchanged, sent back, or taken from an earlier connection. In the handshake's own messages, bits
+/// are flipped by shake_hands_test.cc.
 std::vector<Tampering> Tamperings(const std::vector<OverheardMessage>& overheard,
                                   std::size_t flips);
 /// Says to either end, or to both, that the other one is content with plain TCP.

@@ -244,7 +244,7 @@ def check_circles(root):
     source = root / "src"
     folders, files = {}, {}
     for path in sorted(source.rglob("*")):
-        if path.suffix not in _SOURCES or path.stem.endswith(("_test", "_fixture")):
+        if path.suffix not in _SOURCES or is_of_tests(path):
             continue
         file = path.relative_to(source)
         included = [pathlib.PurePosixPath(name) for name in _INCLUDE.findall(path.read_text())]

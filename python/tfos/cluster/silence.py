@@ -46,7 +46,7 @@ class Silence:
         self._seconds = 0.0
 
     def goes_on(self, seconds: float) -> bool:
-        """Adds silence. Whether it is too long now."""
+        """Adds ``seconds`` of silence. Returns whether it is too long now."""
         self._seconds += min(seconds, 2 * self.look)
         return self._seconds >= self.limit
 

@@ -207,7 +207,7 @@ class DataFeed:
         then, the next call finds them again.
         """
         if self._source.terminated:
-            batch_size = 0  # The reader may have rows yet.
+            batch_size = 0  # The reader may still hold rows, which are discarded.
         if self._tensors is None:
             return self._reader.next_rows(batch_size, self._train)
         arrays = self._reader.next_columns(self._columns, batch_size, self._train)

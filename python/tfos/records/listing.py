@@ -24,7 +24,7 @@ INDEX_SUFFIX = ".tfindex"
 
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 #: As Spark writes and reads doubles: 0.5, 1.0E-4, .5.
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
 
 #: Hive's name for the directory of rows whose column is null.
 _NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"

@@ -53,8 +53,8 @@ def wait_for_slots(
     """Returns once ``needed`` tasks can run at the same time, waiting for executors to register.
 
     Raises BadInputError, with the numbers and what to change, at once when the master's size cannot
-    suffice. Otherwise it does when no executor has registered for ``timeout`` seconds after the one
-    before it. The first one may take ``first_executor_timeout``, as a resource manager must start
+    suffice. Otherwise when no executor has registered for ``timeout`` seconds after the one before
+    it. The first one may take ``first_executor_timeout``, as a resource manager must start
     it. With dynamic allocation Spark asks for executors only when tasks wait, so only the most that
     it may ask for is checked. ``while_waiting`` is called again and again with what is waited for.
     ``what`` each of them runs is for messages. ``profile``: the ResourceProfile of these tasks;

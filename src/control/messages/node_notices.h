@@ -9,10 +9,10 @@
 
 namespace tfos::control {
 
-/// What the coordinator has said of other nodes and a node may ask for at any time. It is whose
-/// executors Spark is about to take away, and where nodes run that came in place of lost ones.
-/// What it holds is bounded, whatever comes: `kMost` nodes of each kind, and `kLongestText` bytes
-/// of a text.
+/// What the coordinator has said of other nodes and a node may ask for at any time. Those
+/// are the nodes whose executors Spark is about to take away, and where nodes run that came in
+/// place of lost ones. What it holds is bounded, whatever comes: `kMost` nodes of each kind, and
+/// `kLongestText` bytes of a text.
 ///
 /// Owner and lifetime: a value. Threads: one at a time. Errors: none; what is too much is left out.
 class NodeNotices {

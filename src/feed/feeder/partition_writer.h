@@ -30,8 +30,9 @@ namespace tfos::feed {
 /// what its program had not read goes to the others. A chunk that is larger than the nodes' regions
 /// goes through a session of its own, while this feeder holds nothing else: two feeders that each
 /// hold memory of one node and wait for more of the other would wait for ever. It goes to the first
-/// node that has memory for it. Inference: one node takes the whole partition, as its results come
-/// back in order.
+/// node that has memory for it.
+///
+/// Inference: one node takes the whole partition, as its results come back in order.
 ///
 /// Owner and lifetime: owns its connections. After a failed call only destruction is useful.
 /// Threads: one at a time.

@@ -48,7 +48,7 @@ struct StreamThread::Shared {
       Status filled;
       Guarded([&] { filled = window.Fill(source, from); },
               [&](ErrorKind kind, const char* what) {
-                window.room = {};
+                window.room = {};  // Gives the memory back.
                 filled = kind == ErrorKind::kNoResources ? no_memory : Status(kind, what);
               });
       lock.Lock();

@@ -31,8 +31,8 @@ std::atomic_ref<std::uint64_t> WordOf(const SharedMemory& memory, std::size_t in
   return std::atomic_ref(reinterpret_cast<std::uint64_t*>(memory.bytes().data())[index]);
 }
 
-/// Copies bytes of a block that is read and changed at the same time. A reader does that, which
-/// has looked at its counter and looks again afterwards, or the store, while the counter is odd.
+/// Copies bytes of a block that is read and changed at the same time. A reader does so between
+/// two looks at the block's counter, and the store does so while the counter is odd.
 ///
 /// To the C++ standard that is a data race: it asks for atomic words on both sides, as in H.-J.
 /// Boehm, "Can Seqlocks Get Along with Programming Language Memory Models?", 2012. A loop over

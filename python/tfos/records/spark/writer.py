@@ -231,8 +231,8 @@ def write_task(
     output: Output, batches: Iterator[pa.RecordBatch], layout: Layout, *, task: int, attempt: int
 ) -> Written:
     """Writes what one attempt of a task gets: a file for each run of rows with the same values in
-    the columns that make directories. So there is one where there are no such columns, and none
-    without rows.
+    the columns that make directories. Without such columns that is one file, and without rows there
+    is none.
     """
     written = Written([], 0)
     with_rows = (batch for batch in batches if batch.num_rows)

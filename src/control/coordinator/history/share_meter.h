@@ -18,7 +18,8 @@ class ShareMeter {
   /// From here on it has an answer: over less, a share tells nothing.
   static constexpr std::chrono::seconds kLeastTime{10};
   static constexpr int kLeastGrowths = 3;
-  /// Work stands still that has not grown for this long, and for thrice as long as it takes to.
+  /// Work stands still that has not grown for this long, and for three times as long as it usually
+  /// takes to grow.
   static constexpr std::chrono::seconds kStandsStill{10};
 
   /// The share that is done, 0 to 1; nullopt: it is not known.

@@ -169,6 +169,8 @@ def test_values_of_directories():
         [str(1 << 63)],
         [str(1 << 31), "1.5"],
         ["1E5"],
+        ["1e-99999999999999999999"],
+        ["+5"],
         ["\u0661"],
     ):
         assert kind(*values) == "string"
