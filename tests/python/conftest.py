@@ -74,6 +74,8 @@ SESSION_MOUNTS = "session"
 
 def pytest_configure(config):
     progress.register(config)
+    # A shell lets what it runs in the background ignore it, and programs of tests would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ[RUN_VARIABLE] = RUN_ID
     # Processes that are killed leave files there.
     if not hasattr(config, "workerinput"):  # Else it is the one of the process that started this.
@@ -427,7 +429,7 @@ def leftovers():
 
 @pytest.fixture
 def ctrl_c():
-    """Python's own handler: a shell lets what it runs in the background ignore SIGINT."""
+    """Python's own handler: a SparkContext of an earlier test has left another."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

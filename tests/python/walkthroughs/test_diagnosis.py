@@ -19,7 +19,6 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.spark,
     pytest.mark.timeout(3 * BOUND_SECONDS),
-    pytest.mark.usefixtures("ctrl_c"),
 ]
 
 

@@ -254,7 +254,7 @@ def test_top_ends_with_its_reader_also_where_its_signal_is_ignored():
         assert top.wait(BOUND_SECONDS) == FAILED
 
 
-def test_top_paints_over_itself_on_a_terminal(ctrl_c):
+def test_top_paints_over_itself_on_a_terminal():
     with SimulatedCluster(1) as cluster:
         pid, terminal = pty.fork()
         if pid == 0:
@@ -274,7 +274,7 @@ def test_top_paints_over_itself_on_a_terminal(ctrl_c):
     assert [int(lines) for lines in up[:2]] == [first.count(b"\n"), second.count(b"\n")]
 
 
-def test_top_cuts_lines_to_the_terminal(ctrl_c):
+def test_top_cuts_lines_to_the_terminal():
     with SimulatedCluster(1):
         pid, terminal = pty.fork()
         if pid == 0:

@@ -173,8 +173,6 @@ def _threads_of_coordinators():
 
 def interrupted(spark, directory):
     """Ctrl-C while tasks feed and fill all slots."""
-    # A shell lets what it runs in the background ignore it.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     arguments = {"dir": str(directory)}
     try:
         with tfos.run(spark, programs.read_slowly_with_a_child, nodes=2, args=arguments) as cluster:

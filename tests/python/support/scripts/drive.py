@@ -41,8 +41,6 @@ def context(master):
 
 
 def main():
-    # A shell lets what it runs in the background ignore it.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     sc = context("local-cluster[2,1,1024]")
     directory, *rest = sys.argv[1:]
     if rest:
