@@ -169,7 +169,10 @@ void BindFeed(nb::module_& module) {
       .def(
           "batch_source",
           [](std::shared_ptr<node::NodeFeed> feed, const std::string& queue) {
-            return std::make_shared<datasets::BatchSource>(std::move(feed), queue);
+            // Its last user gives chunks back, for which the feed may wait.
+            return std::shared_ptr<datasets::BatchSource>(
+                new datasets::BatchSource(std::move(feed), queue),
+                [](datasets::BatchSource* source) { WithoutGil([source] { delete source; }); });
           },
           nb::arg("queue"), "The batches of one queue, for tf.data and NumPy.")
       .def(

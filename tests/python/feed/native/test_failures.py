@@ -234,12 +234,14 @@ server, = nodes.servers
 full = nodes.writer(0, region_bytes=MEMORY)
 full.write_rows([ROW, ROW])
 full.finish()
-if sys.argv[1] == "batch":
-    source = server.batch_source("input")
-    arrays = source.arrays(source.peek(False), 2, False, "none")
-else:
+if sys.argv[1] == "reader":
     reader = server.reader("input")
     assert reader.next_rows(1, True, TIMEOUT) == [ROW]
+else:
+    source = server.batch_source("input")
+    columns = source.peek(False)
+    if sys.argv[1] == "batch":
+        arrays = source.arrays(columns, 2, False, "none")
 
 def in_use():
     return server.counters()["region_bytes_in_use"]
@@ -281,6 +283,8 @@ _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (os.dup(0), most))
 if sys.argv[1] == "batch":
     assert arrays.next()[0].tolist() == [ROW, ROW]
+elif sys.argv[1] == "source":
+    del source
 else:
     del reader
 reading.join()
@@ -289,7 +293,7 @@ assert "get memory for the feeder" in refused[0], refused
 """
 
 
-@pytest.mark.parametrize("what", ["batch", "reader"])
+@pytest.mark.parametrize("what", ["batch", "source", "reader"])
 def test_giving_memory_back_does_not_stop_other_threads(what: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SLOW_RELEASE, what],
