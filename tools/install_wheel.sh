@@ -31,6 +31,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-$(nproc)}
 # Without isolation: what the build needs is in .venv already. The build folder stays, so the next
 # build compiles only what changed; it is the one of the preset `dev`.
 tools/logged.sh build/wheel.log .venv/bin/python -m pip --disable-pip-version-check install --no-build-isolation --no-deps \
-  --force-reinstall --verbose -C build-dir=build/dev -C cmake.define.TFOS_BUILD_TESTS="$tests" \
-  -C cmake.define.TFOS_WERROR="$werror" .
+  --force-reinstall --verbose --config-settings=build-dir=build/dev \
+  --config-settings=cmake.define.TFOS_BUILD_TESTS="$tests" \
+  --config-settings=cmake.define.TFOS_WERROR="$werror" .
 printf '%s' "$tests $wanted" >"$stamp"
