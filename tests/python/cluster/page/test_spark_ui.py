@@ -70,7 +70,16 @@ def tab(spark):
 @pytest.fixture(scope="module")
 def runs(spark, tab, event_logs, tmp_path_factory):
     """Three clusters: one whose training ends, one whose driver's program fails, and one with a node
-    that fails. What the tab has shown, and the event log."""
+    that fails. What the tab has shown, and the event log.
+
+    Spark brings events to the tab and to the log by threads of its own, so each is waited for.
+    """
+    (log,) = event_logs.iterdir()
+
+    def shown(cluster, state):
+        wait_for(lambda: items(tab(f"?id={cluster.cluster_id}")).get("State") == state, tab)
+        return tab()
+
     go_on = tmp_path_factory.mktemp("runs") / "go on"
     args = {"path": str(go_on)}
     with tfos.run(spark, nodes.count_steps_until, nodes=2, args=args) as trained:
@@ -78,17 +87,17 @@ def runs(spark, tab, event_logs, tmp_path_factory):
         # As soon as all rows are delivered, though none may have been read to the end.
         running = wait_for(lambda: shows(tab(), "worker:1", "running"), tab)
         go_on.touch()
-    ended = tab()
+    ended = shown(trained, "ended")
     with (
         pytest.raises(LookupError),
         tfos.run(spark, nodes.count_steps_until, nodes=2, args=args) as given_up,
     ):
         raise LookupError(f"no table '{HOSTILE}'")
-    of_given_up = tab()
+    of_given_up = shown(given_up, "failed")
     with pytest.raises(NodeFailedError), tfos.run(spark, nodes.fail_in_tags, nodes=2) as failing:
         failing.train(spark.sparkContext.parallelize(range(10), 2))
-    failed = tab()
-    (log,) = event_logs.iterdir()
+    failed = shown(failing, "failed")
+    wait_for(lambda: logged(log, failing, "failed"), log.read_text)
     return types.SimpleNamespace(
         trained=trained,
         failing=failing,
@@ -133,6 +142,12 @@ def history(finished, tmp_path_factory):
         spark_history_store_path=str(directory / "store"),
     ) as server:
         yield server
+
+
+def logged(log, cluster, state):
+    """Whether the event log says that the cluster is in this state."""
+    words = (EVENT, cluster.cluster_id, f'"state":"{state}"')
+    return any(all(word in line for word in words) for line in log.read_text().splitlines())
 
 
 def shows(page, node, state):
