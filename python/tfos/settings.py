@@ -197,6 +197,15 @@ SETTINGS: tuple[Setting, ...] = (
         maximum=24 * 3600,
     ),
     Setting(
+        "restarts",
+        int,
+        15,
+        "restarts",
+        "how often a lost node is started again within hosts.lossPeriod: with nodes=(least, most), "
+        "and a native parameter server. Then it is given up. 0: none comes again",
+        maximum=1_000_000,
+    ),
+    Setting(
         "hosts.maxLosses",
         int,
         3,

@@ -97,7 +97,9 @@ class Cluster:
             self._coordinator, self._feed, self.input_mode == "spark", settings.stop_grace, show
         )
         self._tab = tab_of(sc, self.cluster_id, self._addresses, coordinator, self.ledger, progress)
-        self._launcher = Launcher(self._jobs, self._coordinator, show, settings.hosts_loss_period)
+        self._launcher = Launcher(
+            self._jobs, self._coordinator, show, settings.restarts, settings.hosts_loss_period
+        )
         self._onlookers = Onlookers(self._coordinator.nodes, tracked)
         self._closing = Closing(
             coordinator,

@@ -26,8 +26,6 @@ from tfos.spark.jobs import SparkJob, SparkJobs, first_cause
 
 logger = logging.getLogger(__name__)
 
-#: A node that was started again so often within the period of losses is left alone.
-_MOST_STARTS = 16
 #: Before another try, and as much longer after each; a node that came is known by then.
 _PAUSE_SECONDS = 2.0
 #: Before another try for a node that was turned away from its host: Spark may choose the same one.
@@ -47,7 +45,7 @@ class Launcher:
     Threads: that of the cluster's owner; it starts some for nodes on the driver.
     Errors: what can't be launched goes to the coordinator, which ends the cluster.
 
-    loss_period: seconds after which a loss is forgotten.
+    restarts: how often a lost node is started again within ``loss_period`` seconds.
     """
 
     def __init__(
@@ -55,11 +53,13 @@ class Launcher:
         jobs: SparkJobs,
         coordinator: Coordinator,
         show_progress: Callable[[str], None],
+        restarts: int = 15,
         loss_period: float = 3600.0,
     ):
         self._jobs = jobs
         self._coordinator = coordinator
         self._show_progress = show_progress
+        self._restarts = restarts
         self._loss_period = loss_period
         self._closing = False
         self._held: list[Any] = []
@@ -264,7 +264,7 @@ class Launcher:
                 for node_id in missing
                 if node_id >= on_driver
                 and node_id not in self._starting
-                and len(self._recent_starts(node_id)) < _MOST_STARTS
+                and len(self._recent_starts(node_id)) < self._restarts
             ]
 
     def _recent_starts(self, node_id: int) -> list[float]:
@@ -275,7 +275,7 @@ class Launcher:
 
     def _started_again(self, node_id: int, job: SparkJob) -> None:
         if job.error is not None and not self._is_over():
-            given_up = len(self._recent_starts(node_id)) >= _MOST_STARTS
+            given_up = len(self._recent_starts(node_id)) >= self._restarts
             logger.warning(
                 "node %d was not started again%s: %s",
                 node_id,

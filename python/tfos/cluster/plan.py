@@ -144,6 +144,7 @@ class ClusterPlan:
             "late_nodes": self.may_grow,
             "max_losses_of_host": settings.hosts_max_losses,
             "loss_period_ms": round(settings.hosts_loss_period * 1000),
+            "restarts": settings.restarts,
             "returning_nodes": self.returning_nodes,
             "log_level": settings.log_level,
         }

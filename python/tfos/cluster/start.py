@@ -33,8 +33,6 @@ logger = logging.getLogger(__name__)
 
 _ATTEMPTS = "spark.task.maxFailures"
 _SPARKS_ATTEMPTS = "4"
-#: After 16 losses within an hour the coordinator gives a node up. Spark forgets none.
-_ENOUGH_ATTEMPTS = 17
 
 
 def run(
@@ -255,13 +253,14 @@ def _warn_of_few_attempts(sc: Any, plan: ClusterPlan) -> None:
     if plan.request.input_mode == "spark" or not plan.may_grow or is_local:
         return
     attempts = int(sc.getConf().get(_ATTEMPTS, _SPARKS_ATTEMPTS))
-    if attempts < _ENOUGH_ATTEMPTS:
+    enough = plan.settings.restarts + 2  # The loss after the last restart must not be Spark's last.
+    if attempts < enough:
         logger.warning(
             "%s is %d: once a node has lost that many executors, Spark ends the launch job, and "
             "the cluster fails. Set it to %d or more (docs/training.md)",
             _ATTEMPTS,
             attempts,
-            _ENOUGH_ATTEMPTS,
+            enough,
         )
 
 

@@ -37,6 +37,7 @@ RosterOptions RosterOptionsOf(const StartCluster& start, std::vector<Role> roles
           .late_nodes = start.late_nodes,
           .max_losses_of_host = start.max_losses_of_host,
           .loss_period = start.loss_period,
+          .restarts = start.restarts,
           .coordinator_address = endpoint.ToString()};
 }
 

@@ -43,6 +43,7 @@ void Describe(F& f, M& m) {
   f.Optional("late_nodes", m.late_nodes);
   f.Optional("max_losses_of_host", m.max_losses_of_host, JsonRange{0});
   f.Optional("loss_period_ms", m.loss_period, JsonRange{0});
+  f.Optional("restarts", m.restarts, JsonRange{0});
   f.Optional("returning_nodes", m.returning_nodes, JsonRange{0});
   f.Required("log_level", m.log_level);
 }

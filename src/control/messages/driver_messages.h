@@ -65,6 +65,8 @@ struct StartCluster {
   /// take them. 0: to any.
   int max_losses_of_host = 0;
   std::chrono::milliseconds loss_period{3'600'000};
+  /// How often a lost node may come again within `loss_period`.
+  int restarts = 15;
   /// How many nodes may be lost and restarted, from node 0 on: others keep copies of their state.
   int returning_nodes = 0;
   std::string log_level;

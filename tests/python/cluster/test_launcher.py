@@ -127,24 +127,24 @@ def test_the_result_is_that_of_the_job_which_has_one(later, results):
 
 @pytest.mark.parametrize("turned_away", [set(), {1}])
 def test_a_node_that_is_turned_away_has_as_many_starts_left(turned_away):
-    launcher = Launcher(SimpleNamespace(), Trains(turned_away), lambda text: None)
+    launcher = Launcher(SimpleNamespace(), Trains(turned_away), lambda text: None, restarts=3)
     launcher._starting.add(1)
-    launcher._starts[1] = [time.monotonic()] * 16
+    launcher._starts[1] = [time.monotonic()] * 3
     launcher._started_again(1, SimpleNamespace(error=None))
     assert launcher._missing(plan(stay=False), 0) == ([1] if turned_away else [])
 
 
 def test_starts_of_long_ago_are_forgotten():
-    launcher = Launcher(SimpleNamespace(), Trains(set()), lambda text: None, loss_period=600)
-    launcher._starts[1] = [time.monotonic() - 601] + [time.monotonic()] * 15
+    launcher = Launcher(SimpleNamespace(), Trains(set()), lambda text: None, 3, loss_period=600)
+    launcher._starts[1] = [time.monotonic() - 601] + [time.monotonic()] * 2
     assert launcher._missing(plan(stay=False), 0) == [1]
     launcher._starts[1].append(time.monotonic())
     assert launcher._missing(plan(stay=False), 0) == []
 
 
 def test_that_a_node_is_given_up_is_said(caplog):
-    launcher = Launcher(SimpleNamespace(), Trains(set()), lambda text: None)
-    launcher._starts[1] = [time.monotonic()] * 16
+    launcher = Launcher(SimpleNamespace(), Trains(set()), lambda text: None, restarts=3)
+    launcher._starts[1] = [time.monotonic()] * 3
     launcher._started_again(1, SimpleNamespace(error=TfosError("no memory")))
     assert "node 1 was not started again and is given up: no memory" in caplog.text
 

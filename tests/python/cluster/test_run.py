@@ -83,6 +83,8 @@ def test_rdma_is_refused_with_encryption_of_everything_and_warned_of_otherwise(c
         ("yarn", None, {}, ["spark.task.maxFailures is 4"]),
         ("local-cluster[2,1,1024]", "16", {}, ["spark.task.maxFailures is 16"]),
         ("yarn", "17", {}, []),
+        ("yarn", "4", {"restarts": 3}, ["spark.task.maxFailures is 4"]),
+        ("yarn", "4", {"restarts": 2}, []),
         ("yarn", None, {"nodes": 3}, []),
         ("yarn", None, {"late_nodes": False}, []),
         ("yarn", None, {"input_mode": "spark"}, []),

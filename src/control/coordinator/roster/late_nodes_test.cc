@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/format.h"
 #include "control/coordinator/roster/elastic_roster_fixture.h"
 
 namespace tfos::control {
@@ -84,17 +85,23 @@ TEST_F(LateNodesTest, ALivingNodeIsNotReplaced) {
               HasSubstr("has registered before and is running"));
 }
 
-TEST_F(LateNodesTest, ANodeThatIsLostAgainAndAgainIsRefusedInTheEnd) {
-  for (int loss = 0; loss < 16; ++loss) {
-    roster_.Fail(2, Killed(), now_);
-    if (loss == 15) break;
-    ASSERT_TRUE(Come(2).ok()) << loss;
+TEST_F(LateNodesTest, ANodeComesAgainAsOftenAsItMay) {
+  for (const int restarts : {0, 2, RosterOptions{}.restarts}) {
+    RosterOptions options = Options(/*late_nodes=*/true);
+    options.restarts = restarts;
+    roster_ = Roster(options, now_);
+    Form(4);
+    for (int loss = 0; loss <= restarts; ++loss) {
+      roster_.Fail(2, Killed(), now_);
+      ASSERT_EQ(Come(2).ok(), loss < restarts) << loss << " of " << restarts;
+    }
+    EXPECT_THAT(std::string(Come(2).status().message()), HasSubstr("was given up: "));
+    EXPECT_FALSE(roster_.failure().has_value()) << "the others train on";
+    EXPECT_THAT(roster_.Nodes(now_)[2].detail,
+                HasSubstr(fmt::format("It was started again {} times within 3600 s, so it is given "
+                                      "up (spark.tfos.restarts, spark.tfos.hosts.lossPeriod)",
+                                      restarts)));
   }
-  const auto refused = Come(2);
-  ASSERT_FALSE(refused.ok());
-  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("was given up: "));
-  EXPECT_THAT(roster_.Nodes(now_)[2].detail,
-              HasSubstr("lost 16 times within 3600 s (spark.tfos.hosts.lossPeriod)"));
 }
 
 TEST_F(LateNodesTest, LossesOfLongAgoAreForgotten) {

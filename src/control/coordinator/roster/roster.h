@@ -89,6 +89,8 @@ struct RosterOptions {
   int max_losses_of_host = 0;
   /// After which a loss is forgotten: that of a host, and that of a node.
   std::chrono::milliseconds loss_period{3'600'000};
+  /// How often a lost node may come again within `loss_period`; then it is given up.
+  int restarts = 15;
   std::string coordinator_address;  // as agents are told it, for explanations
 };
 
@@ -171,9 +173,6 @@ class Roster {
   std::vector<NodeMetrics> TakeChangedMetrics();
 
  private:
-  /// A node that is lost so often within `loss_period` will be lost again.
-  static constexpr std::size_t kMostLosses = 16;
-
   struct Node {
     NodeInfo info;
     bool service = false;

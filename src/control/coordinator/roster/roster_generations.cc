@@ -49,7 +49,7 @@ Status Roster::CheckLate(const Node& node) const {
     return refuse("comes too late: the programs of the nodes that train have ended");
   }
   if (feed_ended_) return refuse("comes too late: no more rows will come");
-  if (node.unreachable || node.losses.size() >= kMostLosses) {
+  if (node.unreachable || std::cmp_greater(node.losses.size(), options_.restarts)) {
     return refuse(fmt::format("was given up: {}", info.detail));
   }
   return {};
@@ -136,11 +136,11 @@ void Roster::ForgetLosses(TimePoint now) {
 
 std::string Roster::WhyNobodyComes(const Node& node) const {
   if (is_elastic() && options_.late_nodes && MayLose(node) &&
-      node.losses.size() + 1 >= kMostLosses) {
+      std::cmp_greater_equal(node.losses.size(), options_.restarts)) {
     return fmt::format(
-        ". It was lost {} times within {} (spark.tfos.hosts.lossPeriod), and is "
-        "given up",
-        kMostLosses, SecondsForPeople(options_.loss_period));
+        ". It was started again {} times within {}, so it is given up (spark.tfos.restarts, "
+        "spark.tfos.hosts.lossPeriod)",
+        options_.restarts, SecondsForPeople(options_.loss_period));
   }
   const bool others_may_come = options_.late_nodes || !formed_at_.has_value();
   if (!is_elastic() || node.service || others_may_come || !stop_reason_.empty() || MayLose(node)) {
@@ -335,7 +335,7 @@ bool Roster::MayLose(const Node& node) const {
     return !other.service && other.info.state == NodeState::kLost;
   });
   if (!stop_reason_.empty()) return false;
-  if (Returns(node)) return node.losses.size() + 1 < kMostLosses;
+  if (Returns(node)) return std::cmp_less(node.losses.size(), options_.restarts);
   if (node.service) return false;
   // While the cluster forms, Spark runs the launch task of a lost node again.
   if (!formed_at_.has_value()) return is_elastic() && options_.late_nodes;
