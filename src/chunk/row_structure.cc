@@ -1,7 +1,10 @@
 #include "chunk/row_structure.h"
 
+#include <algorithm>
+
 #include "base/format.h"
 #include "base/memory/bytes.h"
+#include "chunk/layout.h"
 
 namespace tfos::chunk {
 namespace {
@@ -16,6 +19,12 @@ bool HasChildren(RowNodeKind kind) {
 
 bool HasKeys(RowNodeKind kind) {
   return kind == RowNodeKind::kDict || kind == RowNodeKind::kSparkRow;
+}
+
+std::uint64_t NodesIn(const RowNode& node) {
+  std::uint64_t nodes = 1;
+  for (const RowNode& child : node.children) nodes += NodesIn(child);
+  return nodes;
 }
 
 bool IsScalar(const ColumnView& column, DType dtype) {
@@ -155,6 +164,13 @@ void AppendRowStructure(const RowNode& node, std::string& out) {
 Result<RowNode> ParseRowStructure(const ChunkView& chunk) {
   if (chunk.kind() != ChunkKind::kColumnar) return Bad("the chunk is not columnar");
   return Parser(chunk).ParseAll();
+}
+
+bool MayBeObjects(const RowNode& structure, std::uint64_t rows, std::uint64_t bytes) {
+  constexpr std::uint64_t kMostWithFewBytes = std::uint64_t{1} << 24;
+  constexpr std::uint64_t kMostPerByte = 8;
+  const std::uint64_t most = std::max(kMostWithFewBytes, CappedProduct(bytes, kMostPerByte));
+  return CappedProduct(rows, NodesIn(structure)) <= most;
 }
 
 }  // namespace tfos::chunk

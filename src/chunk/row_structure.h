@@ -58,6 +58,10 @@ void AppendRowStructure(const RowNode& node, std::string& out);
 /// Errors: kBadInput.
 Result<RowNode> ParseRowStructure(const ChunkView& chunk);
 
+/// Whether a reader may make objects of all rows of a chunk of `bytes` at once. Without a limit, a
+/// few bytes could claim rows beyond all memory: None and empty values take no bytes.
+bool MayBeObjects(const RowNode& structure, std::uint64_t rows, std::uint64_t bytes);
+
 }  // namespace tfos::chunk
 
 #endif  // TFOS_CHUNK_ROW_STRUCTURE_H_

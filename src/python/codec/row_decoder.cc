@@ -5,6 +5,7 @@
 #include <string>
 #include <tuple>
 
+#include "base/format.h"
 #include "chunk/pickle_leave.h"
 #include "python/objects/errors.h"
 
@@ -124,7 +125,9 @@ RowDecoder::RowDecoder(std::span<const std::byte> chunk, bool pickles)
     : chunk_(ParseOrThrow(chunk)) {
   ThrowIfError(chunk::CheckLeave(chunk_, pickles));
   if (chunk_.kind() != chunk::ChunkKind::kColumnar) return;
-  root_ = Prepare(ValueOrThrow(chunk::ParseRowStructure(chunk_)));
+  const RowNode structure = ValueOrThrow(chunk::ParseRowStructure(chunk_));
+  may_be_objects_ = chunk::MayBeObjects(structure, rows_left(), chunk_.bytes());
+  root_ = Prepare(structure);
 }
 
 DecodeNode RowDecoder::Prepare(const RowNode& node) {
@@ -384,6 +387,11 @@ const NumpyTypes& RowDecoder::numpy() {
 nb::list DecodeAll(std::span<const std::byte> chunk) {
   constexpr std::size_t kAtOnce = 1024;  // How many rows there are is not always known before.
   RowDecoder decoder(chunk);
+  if (!decoder.may_be_objects()) {
+    ThrowStatus(Status(ErrorKind::kBadInput,
+                       fmt::format("not a valid chunk: {} bytes say that there are {} rows",
+                                   chunk.size(), decoder.rows_left())));
+  }
   ObjectVector rows;
   while (decoder.Take(kAtOnce, rows) == kAtOnce) {
   }

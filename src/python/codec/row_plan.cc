@@ -74,13 +74,15 @@ bool RowEncoder::PlanColumnar(int depth) {
     const Values rows = SequenceItems(rows_.ptr(), true, scratch).subspan(begin_, end_ - begin_);
     if (!PlanNode(rows, depth, root_)) return false;
   }
+  const chunk::RowNode description = Describe(root_);
   std::string structure;
-  chunk::AppendRowStructure(Describe(root_), structure);
+  chunk::AppendRowStructure(description, structure);
   builder_.emplace(chunk::ChunkKind::kColumnar, static_cast<std::int64_t>(end_ - begin_),
                    std::move(structure));
   for (ColumnSpec& spec : specs_) builder_->AddColumn(std::move(spec));
   // Beyond a limit of the format: pickled.
-  return builder_->Plan().ok();
+  return builder_->Plan().ok() &&
+         chunk::MayBeObjects(description, end_ - begin_, builder_->bytes());
 }
 
 bool RowEncoder::PlanNode(Values values, int depth, EncodeNode& node) {

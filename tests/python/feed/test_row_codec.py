@@ -341,6 +341,24 @@ def test_bad_chunks_are_refused() -> None:
         _native.decode_rows(chunk)
 
 
+@pytest.mark.parametrize(("row", "nodes"), [(None, 1), ((), 1), ([None] * 100, 101)])
+def test_rows_without_bytes_have_a_limit(row: Any, nodes: int) -> None:
+    """A few bytes can't claim objects beyond all memory."""
+    most = (1 << 24) // nodes
+    chunk = bytearray(_native.encode_rows([row]))
+    struct.pack_into("<q", chunk, 16, most + 1)
+    with pytest.raises(BadInputError, match=f"{len(chunk)} bytes say that there are {most + 1} "):
+        _native.decode_rows(chunk)
+
+
+def test_as_many_rows_as_there_are_come_back() -> None:
+    most = 1 << 24
+    assert kind(_native.encode_rows([None] * most)) == COLUMNAR
+    chunk = _native.encode_rows([None] * (most + 1))
+    assert kind(chunk) == PICKLED_ROWS
+    assert len(_native.decode_rows(chunk)) == most + 1
+
+
 def test_flipped_bits_never_crash() -> None:
     rows = [([1.0, 2.0], "text", b"bytes", {"k": i}, np.arange(3), np.arange(i)) for i in range(3)]
     chunk = bytearray(_native.encode_rows(rows))
