@@ -266,10 +266,13 @@ Result<bool> FeedListener::ReceiveOnce(Connection& connection, std::size_t& rece
   const std::span<std::byte> space = draining ? std::span(scratch_) : connection.reader.Space();
   const Result<net::Transfer> transfer = connection.stream->Receive(space);
   if (!transfer.ok()) {
-    return Status(ErrorKind::kReconnect,
-                  transfer.status().kind() == ErrorKind::kBadInput
-                      ? fmt::format("data was altered in transit: {}", transfer.status().ToString())
-                      : transfer.status().ToString());
+    if (transfer.status().kind() != ErrorKind::kBadInput) {
+      return Status(ErrorKind::kReconnect, transfer.status().ToString());
+    }
+    // Said here, as the end of a session that has brought nothing yet is not.
+    LogWarning("feed: closing the connection of {}: data was altered in transit: {}",
+               connection.peer, transfer.status().ToString());
+    return Status(ErrorKind::kReconnect, "the node closed its connection");
   }
   if (transfer->ended) return Status(ErrorKind::kReconnect, "closed by the feeder");
   if (transfer->blocked) return false;

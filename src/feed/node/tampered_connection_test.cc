@@ -15,7 +15,9 @@
 #include <thread>
 #include <utility>
 #include <variant>
+#include <vector>
 
+#include "base/logging.h"
 #include "feed/feeder/client/feed_client.h"
 #include "feed/node/feed_server.h"
 #include "net/handshake/messages.h"
@@ -155,25 +157,60 @@ TEST_F(TamperedConnectionTest, NoRecordIsRepeatedLeftOutOrExchanged) {
   EXPECT_TRUE(Feed(server->endpoint().port).ok()) << "others are served";
 }
 
+std::size_t Count(std::string_view text, std::string_view pattern) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; (at = text.find(pattern, at)) != std::string_view::npos; ++at) ++count;
+  return count;
+}
+
 // What the user reads.
-TEST_F(TamperedConnectionTest, BothEndsSayThatSomethingChangesBytes) {
+TEST_F(TamperedConnectionTest, TheFeederSaysThatSomethingChangesBytes) {
   const auto server = Start(3);
-  Listen(*server);
+  const auto overheard = tfos::testing::Overhear(
+      server->endpoint().port, [&](std::uint16_t port) { EXPECT_TRUE(Feed(port).ok()); });
   TakeChunks(*server);
-  // Within the last record that the node sends.
-  const std::uint64_t flipped = said_[static_cast<int>(Direction::kToClient)].size() - 1;
-  const MiddleMan middle_man(
-      server->endpoint().port, [&](Direction direction, std::uint64_t at, std::string& said) {
-        if (direction == Direction::kToClient && flipped >= at && flipped - at < said.size()) {
-          said[flipped - at] = static_cast<char>(said[flipped - at] ^ 1);
-        }
-        return true;
-      });
+  const MiddleMan middle_man(server->endpoint().port,
+                             tfos::testing::ChangeTheLast(overheard, Direction::kToClient));
   const Status fed = Feed(middle_man.port());
   ASSERT_FALSE(fed.ok());
   EXPECT_EQ(fed.kind(), ErrorKind::kReconnect) << "Spark feeds the partition again";
   EXPECT_THAT(fed.ToString(),
               HasSubstr("data from node 3 on host 127.0.0.1 was altered in transit"));
+}
+
+TEST_F(TamperedConnectionTest, TheNodeSaysOnceThatSomethingChangesBytes) {
+  SetUpLogging("tampered connection test", "INFO");
+  const auto server = Start(3);
+  const auto overheard = tfos::testing::Overhear(
+      server->endpoint().port, [&](std::uint16_t port) { EXPECT_TRUE(Feed(port).ok()); });
+  TakeChunks(*server);
+  std::vector<std::size_t> records;
+  for (const auto& message : overheard) {
+    if (message.direction == Direction::kToServer && message.encrypted()) {
+      records.push_back(message.number);
+    }
+  }
+  ASSERT_GE(records.size(), 3U) << "of the handshake, of OPEN, and of the rows with their end";
+  records.erase(records.begin());  // What a stranger does to the handshake is in shake_hands_test.
+  for (const std::size_t record : records) {
+    ::testing::internal::CaptureStderr();
+    {
+      const MiddleMan middle_man(
+          server->endpoint().port,
+          tfos::testing::OnMessages([&](tfos::testing::OverheardMessage message) {
+            if (message.direction == Direction::kToServer && message.number == record) {
+              message.bytes.back() = static_cast<char>(message.bytes.back() ^ 1);
+            }
+            return tfos::testing::PassedOn{std::move(message.bytes)};
+          }));
+      EXPECT_FALSE(Feed(middle_man.port()).ok()) << record;
+    }
+    const std::string log = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(Count(log, "closing the connection of 127.0.0.1"), 1U) << log;
+    EXPECT_EQ(Count(log, "data was altered in transit"), 1U) << log;
+    // Before the last record, rows may have come whole.
+    EXPECT_LE(TakeChunks(*server), record == records.back() ? 1U : 0U) << record;
+  }
 }
 
 TEST_F(TamperedConnectionTest, NoCutIsTakenForAnEnd) {
