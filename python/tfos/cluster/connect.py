@@ -270,8 +270,13 @@ def _asking(address: str, port: int, path: str, key: str, certificate: str) -> C
             trouble = f"gone: something else than the keeper listens at {address}:{port}"
         except ConnectionRefusedError:
             trouble = f"gone: nothing listens at {address}:{port}, so its executor was lost"
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             trouble = f"the server can't reach the executor at {address}:{port}: {error}"
+            if isinstance(error, ssl.SSLError) and "BAD_RECORD_MAC" in str(error.reason):
+                trouble = (
+                    f"data between the server and the executor at {address}:{port} was altered in "
+                    f"transit: {error}"
+                )
         finally:
             connection.close()
         return json.dumps({"trouble": trouble})

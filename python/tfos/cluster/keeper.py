@@ -407,7 +407,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if self.path != PATH or size > _MOST_BYTES:
             self.send_error(404 if self.path != PATH else 413)
             return
-        answer = self.server.keeper.answer(json.loads(self.rfile.read(size)))
+        request = self.rfile.read(size)
+        if len(request) < size:
+            return  # Its connection was cut.
+        answer = self.server.keeper.answer(json.loads(request))
         body = json.dumps(answer).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
