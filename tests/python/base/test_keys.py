@@ -38,3 +38,4 @@ def test_what_is_in_force_is_a_sentence_with_the_setting(setting):
     said = encryption.in_force(setting)
     assert said.endswith(f"(spark.tfos.encrypt={setting})")
     assert ("not encrypted" in said) == (setting == "false")
+    assert ("pages" in said) == (setting != "false"), "they are plain HTTP"
