@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
@@ -14,22 +15,22 @@ import sys
 import numpy as np
 import pytest
 
+from connect_server import ConnectServer
 from spark_cluster import Host, SparkCluster
 from support.namespaces import captured, joined_host
-from support.places import SCRIPTS, TESTS
-from support.scripts.captured_driver import OURS, ROW, WEIGHT
+from support.places import IMPORT_PATHS, SCRIPTS, TESTS
+from support.scripts.captured_driver import OURS, ROW, THEIRS, WEIGHT
 
 BOUND_SECONDS = 600
 # The driver, a process of its own, starts Spark.
 pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.timeout(BOUND_SECONDS + 60)]
-_THEIRS = "10.213.79.2"
 _DRIVER = SCRIPTS / "captured_driver.py"
 _PURPOSES = ("join", "feed", "tensors", "parameters", "ask", "read", "scrape", "steer", "operate")
 
 
 @pytest.fixture
 def other_host():
-    with joined_host(OURS, _THEIRS) as host:
+    with joined_host(OURS, THEIRS) as host:
         yield host
 
 
@@ -50,16 +51,22 @@ def private_spark(tmp_path, monkeypatch):
 
 def capture(other_host, directory, what):
     """All that crosses the cable, and the tokens of the clusters by `spark.tfos.encrypt`."""
-    with (
-        captured(_THEIRS, directory) as streams,
-        SparkCluster(
-            workers=2,
-            cores=1,
-            memory="1g",
-            directory=directory / "spark",
-            hosts=(Host(OURS), other_host),
-        ) as cluster,
-    ):
+    with contextlib.ExitStack() as stack:
+        streams = stack.enter_context(captured(THEIRS, directory))
+        cluster = stack.enter_context(
+            SparkCluster(
+                workers=2,
+                cores=1,
+                memory="1g",
+                directory=directory / "spark",
+                hosts=(Host(OURS), other_host),
+            )
+        )
+        if what == "connect":
+            conf = {"spark.driver.host": OURS, "spark.locality.wait": "0s"}
+            cluster = stack.enter_context(
+                ConnectServer(cluster.url, directory / "server", conf, IMPORT_PATHS)
+            )
         done = subprocess.run(
             [sys.executable, str(_DRIVER), cluster.url, str(directory), what],
             env={
@@ -108,26 +115,19 @@ def unmasked(stream):
     return b"".join(said)
 
 
-def test_a_listener_finds_no_secret_no_row_and_no_weight(other_host, private_spark, tmp_path):
-    streams, tokens = capture(other_host, tmp_path, "everything")
-    everything = b"\n".join([*streams, *map(unmasked, streams)])
+def everything_of(streams):
+    return b"\n".join([*streams, *map(unmasked, streams)])
+
+
+def assert_nothing_is_open(everything, tokens, patterns):
+    """A listener finds no key, and what has the patterns only where it is not encrypted. patterns: by
+    their names, for a value of `spark.tfos.encrypt` and its marker."""
 
     def times(encrypt):
         """How often what a listener looks for has crossed the cable."""
-        weights = np.full(2, WEIGHT[encrypt], np.float32).tobytes()
-        marker = f"conspicuous-{encrypt}"
         return {
             name: len(re.findall(pattern, everything))
-            for name, pattern in {
-                "column": f"{marker}-column".encode(),
-                "object": f"{marker}-object".encode(),
-                # Which rows' results cross is Spark's choice.
-                "result": rf"{marker}-object-\d+-result".encode(),
-                "class": ROW[encrypt].__name__.encode(),
-                "weights": re.escape(weights),
-                "metric": f"conspicuous_{encrypt}_metric".encode(),
-                "failure": f"{marker}-failure".encode(),
-            }.items()
+            for name, pattern in patterns(encrypt, f"conspicuous-{encrypt}").items()
         }
 
     assert not any(times("auto").values()), times("auto")
@@ -137,6 +137,35 @@ def test_a_listener_finds_no_secret_no_row_and_no_weight(other_host, private_spa
     for token in (*tokens["auto"], *tokens["false"]):
         for key in (bytes.fromhex(token), *keys_of(token).values()):
             assert not any(form in everything for form in forms_of(key))
+
+
+def test_a_listener_finds_no_secret_no_row_and_no_weight(other_host, private_spark, tmp_path):
+    streams, tokens = capture(other_host, tmp_path, "everything")
+    assert_nothing_is_open(
+        everything_of(streams),
+        tokens,
+        lambda encrypt, marker: {
+            "column": f"{marker}-column".encode(),
+            "object": f"{marker}-object".encode(),
+            # Which rows' results cross is Spark's choice.
+            "result": rf"{marker}-object-\d+-result".encode(),
+            "class": ROW[encrypt].__name__.encode(),
+            "weights": re.escape(np.full(2, WEIGHT[encrypt], np.float32).tobytes()),
+            "metric": f"conspicuous_{encrypt}_metric".encode(),
+            "failure": f"{marker}-failure".encode(),
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("what", "marked"),
+    [("tensorboard", "summary"), ("elastic", "state"), ("connect", "column")],
+)
+def test_nor_does_he_where_a_cluster_has_more(other_host, private_spark, tmp_path, what, marked):
+    streams, tokens = capture(other_host, tmp_path, what)
+    assert_nothing_is_open(
+        everything_of(streams), tokens, lambda _, marker: {marked: f"{marker}-{marked}".encode()}
+    )
 
 
 def test_without_sparks_encryption_the_keys_of_jobs_cross_and_no_others(other_host, tmp_path):

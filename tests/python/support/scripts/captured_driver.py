@@ -1,25 +1,36 @@
 """The driver of test_capture.py: MASTER DIRECTORY WHAT. Each of two hosts has a slot for a node.
 
-`everything`: it does all that tfos sends between hosts, once encrypted and once open. `keys`: one
-short training. It writes to the directory what a listener must not find.
+`everything`: it does all that tfos sends between hosts, once encrypted and once open. `tensorboard`
+and `elastic`: the same of a cluster that has one, and of one that a node joins. `connect`: the same
+of a short training over Spark Connect, and MASTER is the URL of its server. `keys`: one short
+training. It writes to the directory what a listener must not find.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import functools
 import json
+import os
 import pathlib
+import signal
 import socket
 import sys
+import tempfile
 
 import numpy as np
+from pyspark.sql import SparkSession
 
 import tfos
+from support.coordinator_port import page_of
 from support.scripts.two_hosts_driver import session
+from support.waiting import wait_for
 from tfos.errors import NodeFailedError
 
 #: Not those of other tests, which may run at the same time.
 OURS = "10.213.79.1"
+THEIRS = "10.213.79.2"
 ROWS = 2_000
 #: A weight that is the same at many places, so that any message with weights holds it twice in a row.
 WEIGHT = {"auto": 4321.125, "false": 1234.875}
@@ -48,11 +59,27 @@ def main(master, directory, what):
         "spark.broadcast.compress": "false",  # Compressed keys would not be found.
         "spark.locality.wait": "0s",  # Or one host might get all tasks of a job.
     }
-    spark = session(master, OURS, **settings)
+    if what == "connect":
+        spark = SparkSession.builder.remote(master).getOrCreate()
+    else:
+        spark = session(master, OURS, **settings)
     if what == "keys":
         secrets = {"auto": train(spark)}
     else:
-        secrets = {encrypt: run_all(spark, encrypt) for encrypt in ("auto", "false")}
+        do = {
+            "everything": run_all,
+            "tensorboard": show_tensorboard,
+            "elastic": let_join,
+            "connect": train_over_connect,
+        }[what]
+        options = {"coordinator_advertised_address": THEIRS if what == "connect" else OURS}
+        secrets = {"auto": [], "false": []}
+        for encrypt, tokens in secrets.items():
+            do(
+                spark,
+                functools.partial(start, spark, directory, encrypt, tokens, **options),
+                encrypt,
+            )
     spark.stop()
     pathlib.Path(directory, "secrets.json").write_text(json.dumps(secrets))
 
@@ -66,23 +93,25 @@ def train(spark):
     return [cluster._token]
 
 
-def run_all(spark, encrypt):
-    """Returns the tokens of the clusters."""
-    marker = f"conspicuous-{encrypt}"
-    tokens = []
+def start(spark, directory, encrypt, tokens, program, **options):
+    """A cluster, whose token is added to `tokens`."""
+    cluster = tfos.run(
+        spark,
+        program,
+        encrypt=encrypt,
+        args={"marker": marker_of(encrypt), "weight": WEIGHT[encrypt], "dir": directory},
+        **options,
+    )
+    tokens.append(cluster._token)
+    return cluster
 
-    def run(program, **options):
-        cluster = tfos.run(
-            spark,
-            program,
-            coordinator_advertised_address=OURS,
-            encrypt=encrypt,
-            args={"marker": marker, "weight": WEIGHT[encrypt]},
-            **options,
-        )
-        tokens.append(cluster._token)
-        return cluster
 
+def marker_of(encrypt):
+    return f"conspicuous-{encrypt}"
+
+
+def run_all(spark, run, encrypt):
+    marker = marker_of(encrypt)
     one_partition = spark.range(ROWS, numPartitions=1)
     table = one_partition.selectExpr(f"concat('{marker}-column-', id) AS text", "float(id) AS x")
     kind = ROW[encrypt]
@@ -105,7 +134,51 @@ def run_all(spark, encrypt):
         assert f"{marker}-failure" in str(error), error
     else:
         raise AssertionError("a program's failure was lost")
-    return tokens
+
+
+def show_tensorboard(spark, run, encrypt):
+    """Looks at TensorBoard once its node is on the other host, which is Spark's choice."""
+    marker = marker_of(encrypt)
+    while True:
+        with (
+            tempfile.TemporaryDirectory() as logs,
+            run(
+                summarise, nodes=2, input_mode="tensorflow", tensorboard=True, log_dir=logs
+            ) as cluster,
+        ):
+            [node, *_] = cluster.status()
+            if node.address == OURS:
+                continue
+            url = cluster.tensorboard_url()
+
+            def is_shown(url=url):
+                with contextlib.suppress(OSError):
+                    return f"{marker}-summary".encode() in page_of(url, "/data/runs")
+
+            wait_for(is_shown, f"a run at {url}")
+            return
+
+
+def let_join(spark, run, encrypt):
+    """A node of the other host dies, and comes again."""
+    with run(step_until_one_came_again, nodes=(1, 2), input_mode="tensorflow"):
+        pass
+
+
+def train_over_connect(spark, run, encrypt):
+    """The coordinator and its keeper, which Spark's server asks, are on the other host. Spark chooses
+    that, so it is tried again where they are not."""
+    table = spark.range(ROWS, numPartitions=1).selectExpr(
+        f"concat('{marker_of(encrypt)}-column-', id) AS text", "float(id) AS x"
+    )
+    while True:
+        try:
+            with run(read_columns, nodes=2) as cluster:
+                cluster.train(table)
+            return
+        except NodeFailedError as error:
+            if f"nothing listens at {THEIRS}" not in str(error):
+                raise
 
 
 def take_all(ctx):
@@ -145,6 +218,34 @@ def push(ctx):
     weights = [np.full(10_000, ctx.args["weight"], np.float32)]
     with ctx.parameter_server(weights, sync_interval=1) as server:
         server.step()
+
+
+def summarise(ctx):
+    import tensorflow as tf
+
+    if ctx.node_id == 0:
+        folder = f"{ctx.log_dir}/{ctx.args['marker']}-summary"
+        with tf.summary.create_file_writer(folder).as_default():
+            tf.summary.scalar("loss", 0.5, step=1)
+
+
+def step_until_one_came_again(ctx):
+    import tensorflow as tf
+
+    from tfos import collective
+
+    dead = pathlib.Path(ctx.args["dir"], f"{ctx.args['marker']}-dead")
+    weights = tf.Variable(np.full(10_000, ctx.args["weight"], np.float32))
+    text = f"{ctx.args['marker']}-state"
+    with tfos.elastic.State(weights=weights, sizes=[], text=text) as state:
+        while state.sizes[-3:] != [2, 1, 2]:
+            size = int(collective.all_reduce(tf.ones([1]), "sum")[0])
+            if state.sizes[-1:] != [size]:
+                state.sizes.append(size)
+            state.commit()
+            if size == 2 and not _is_on_our_host() and not dead.exists():
+                dead.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
 
 
 def fail(ctx):
