@@ -21,11 +21,12 @@ from tfos.errors import NodeFailedError
 ROWS = 20_000
 #: What the tests let a node be silent; the default would take them long.
 PATIENCE = "2s"
-STOPPED = (
-    r"worker:1 \(node 1, executor \d+ on [^)]+\) failed to answer its agent: the node's process "
-    r"\(pid \d+\) has given no sign of life for [2-9] s: it is frozen \(stopped by SIGSTOP.*"
-    r"spark\.tfos\.node\.answerTimeout"
+SILENT = (
+    r"the node's process \(pid \d+\) has given no sign of life for [2-9] s: it is frozen "
+    r"\(stopped by SIGSTOP.*spark\.tfos\.node\.answerTimeout"
 )
+STOPPED = r"worker:1 \(node 1, executor \d+ on [^)]+\) failed to answer its agent: " + SILENT
+LOST = r"worker:1 \(node 1 on [^)]+\) is lost: " + SILENT
 
 
 @pytest.fixture
@@ -33,7 +34,13 @@ def cluster(spark, tmp_path, leftovers):
     """A function that runs a program whose victim, node 1, stops."""
 
     def run(program, *, nodes=2, **settings):
-        arguments = {"dir": str(tmp_path), "victim": 1, "batches": 20, "waits": False}
+        arguments = {
+            "dir": str(tmp_path),
+            "victim": 1,
+            "batches": 20,
+            "waits": False,
+            "epochs": 100,
+        }
         arguments |= settings.pop("args", {})
         settings.setdefault("node_answer_timeout", PATIENCE)
         return tfos.run(spark, program, nodes=nodes, args=arguments, **settings)
@@ -43,6 +50,10 @@ def cluster(spark, tmp_path, leftovers):
 
 def rows_of(spark):
     return spark.sparkContext.range(ROWS, numSlices=4)
+
+
+def rows_to_fit(spark):
+    return spark.sparkContext.range(ROWS, numSlices=4).map(lambda n: [float(n % 7)] * 5)
 
 
 def kept(directory):
@@ -113,9 +124,22 @@ def test_in_an_all_reduce(cluster, shared_memory):
 @pytest.mark.long
 @pytest.mark.failure("node frozen", "training")
 def test_in_fit(spark, cluster):
-    rows = spark.sparkContext.range(ROWS, numSlices=4).map(lambda n: [float(n % 7)] * 5)
     with pytest.raises(NodeFailedError, match=STOPPED), cluster(programs.fit) as run:
-        run.train(rows, epochs=100)
+        run.train(rows_to_fit(spark), epochs=100)
+
+
+@pytest.mark.long
+@pytest.mark.failure("node frozen", "training")
+def test_fit_goes_on_without_it(spark, cluster, caplog):
+    epochs = 2
+    with cluster(programs.fit, nodes=(1, 2), late_nodes=False, args={"epochs": epochs}) as run:
+        run.train(rows_to_fit(spark), epochs=epochs)
+    assert [node.state for node in run.status()] == ["done", "lost"]
+    assert re.search(LOST, caplog.text)
+    # It was lost in the first epoch, and the other was given all rows of both.
+    ledger = run.ledger()
+    assert ledger.lost == {"worker:1"}
+    assert ledger.nodes["worker:0"]["rows_read"] == epochs * ROWS
 
 
 @pytest.mark.long

@@ -75,7 +75,7 @@ def fit(ctx):
             freeze_after(ctx, batch)
 
     dataset = ctx.dataset(BATCH, remainder="drop").map(lambda row: (row[:, :4], row[:, 4:]))
-    model.fit(dataset, epochs=100, verbose=0, callbacks=[FreezeInTheMiddle()])
+    model.fit(dataset, epochs=ctx.args["epochs"], verbose=0, callbacks=[FreezeInTheMiddle()])
 
 
 def push_for_ever(ctx):
