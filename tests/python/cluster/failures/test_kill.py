@@ -4,12 +4,13 @@ the message says what died. test_driver_end.py kills the driver."""
 from __future__ import annotations
 
 import os
+import pathlib
 import signal
 
 import pytest
 
 from support.driver_process import OF_SPARK, PROGRAMS
-from support.waiting import BOUND_SECONDS
+from support.waiting import BOUND_SECONDS, wait_for
 
 pytestmark = pytest.mark.spark  # The driver, a process of its own, starts it.
 
@@ -113,6 +114,31 @@ def test_a_killed_member_ends_the_cluster_and_is_named(drive, victim, phase):
     raised, left = driver.fails()
     assert left == []
     assert cause in raised
+
+
+@long
+@pytest.mark.parametrize(
+    "victim",
+    [
+        pytest.param("node", marks=failure("node killed", "feeding")),
+        pytest.param("executor", marks=failure("executor killed", "feeding")),
+    ],
+)
+@pytest.mark.parametrize("rows", ["a frame", "pickled rows"])
+def test_a_killed_member_ends_a_cluster_that_jvms_feed(drive, rows, victim):
+    driver = drive(PROGRAMS["feed"], f"feed {rows}")
+    driver.reach("feed")
+    executors = driver.members["executor"]
+    wait_for(lambda: all(map(feeds, executors)), "executors whose JVMs feed")
+    cause = driver.kill(victim)
+    raised, left = driver.fails()
+    assert left == []
+    assert cause in raised
+
+
+def feeds(executor):
+    """Whether its JVM has loaded the native feeder. In these clusters nothing else needs it."""
+    return "/libtfos_jvm" in pathlib.Path(f"/proc/{executor.pid}/maps").read_text()
 
 
 @failure("feeding task killed", "feeding")

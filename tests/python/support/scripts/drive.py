@@ -19,21 +19,29 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
 
 import tfos
 from support.programs import nodes as programs
 from support.waiting import wait_for
+
+PAYLOAD = b"x" * 1000
+
+#: Those actions for which Spark has the jar, so that the executors' JVMs feed.
+FED_BY_JVM = ("feed a frame", "feed pickled rows")
 
 
 def say(event, **what):
     print(event, json.dumps(what), flush=True)
 
 
-def context(master):
+def context(master, with_jar):
     conf = SparkConf().setAppName("tfos-kill-test")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # of the JVM of spark-submit, which has a master
         conf.setMaster(master)
     conf.set("spark.ui.enabled", "false")
+    if with_jar:
+        conf.set("spark.jars", tfos.jar_path())
     conf.set("spark.tfos.slots.timeout", "300")  # the machine may be busy with other tests
     conf.set("spark.executorEnv.PYTHONPATH", os.pathsep.join(sys.path))
     conf.set("spark.executorEnv.TFOS_TEST_DIRECTORY", sys.argv[1])
@@ -41,8 +49,8 @@ def context(master):
 
 
 def main():
-    sc = context("local-cluster[2,1,1024]")
     directory, *rest = sys.argv[1:]
+    sc = context("local-cluster[2,1,1024]", with_jar=any(word in FED_BY_JVM for word in rest))
     if rest:
         run(sc, *rest, directory)
         return
@@ -79,6 +87,8 @@ def run(sc, name, action, directory):
     if action == "push":
         options["parameter_servers"] = 1
         options["late_nodes"] = False  # A lost server ends the cluster, too.
+    if action in FED_BY_JVM:
+        options["feed_jvm"] = "on"
     with tfos.run(sc, program, **options) as cluster:
         servers = options.get("parameter_servers", 0)
         say("cluster", id=cluster.cluster_id, programs=options["nodes"] - servers)
@@ -86,7 +96,15 @@ def run(sc, name, action, directory):
             say("load")
             cluster.train(sc.parallelize(range(10), 2))
         elif action == "feed":
-            feed_until_killed(sc, cluster, then)
+            rows = sc.parallelize(range(1_000_000), 4).map(lambda n: (n, PAYLOAD))
+            feed_until_killed(cluster, rows, 10, then)
+        elif action == "feed a frame":
+            rows = SparkSession(sc).range(1_000_000, numPartitions=4)
+            rows = rows.selectExpr("id", f"repeat('x', {len(PAYLOAD)}) AS payload")
+            feed_until_killed(cluster, rows, 10, then)
+        elif action == "feed pickled rows":
+            rows = sc.parallelize([(n, PAYLOAD + b"%d" % n) for n in range(10_000)], 4)
+            feed_until_killed(cluster, rows, 1000, then)
         elif action == "infer":
             infer_until_killed(sc, cluster, then)
         elif action == "cache":
@@ -134,7 +152,7 @@ def wait_until_killed(cluster, action, is_under_way, then):
     cluster.wait()
 
 
-def feed_until_killed(sc, cluster, then):
+def feed_until_killed(cluster, rows, epochs, then):
     """Says `feed` once a node has rows and a feed task is in its middle, and calls ``then``."""
 
     def say_when_fed():
@@ -146,7 +164,7 @@ def feed_until_killed(sc, cluster, then):
         then()
 
     in_background(say_when_fed)
-    cluster.train(sc.parallelize(range(1_000_000), 4).map(lambda n: (n, b"x" * 1000)), epochs=10)
+    cluster.train(rows, epochs=epochs)
 
 
 def infer_until_killed(sc, cluster, then):
