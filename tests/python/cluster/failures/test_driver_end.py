@@ -3,6 +3,7 @@ stops. Nothing is left."""
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
@@ -59,6 +60,18 @@ def test_ctrl_c_ends_everything(drive, phase):
     else:
         assert code == -signal.SIGINT
         assert "KeyboardInterrupt" in driver.read_errors()
+
+
+@long
+@failure("Ctrl-C", "feeding")
+def test_ctrl_c_at_a_terminal_ends_everything(drive):
+    """A terminal sends it to all processes that are still in the driver's group."""
+    driver = drive(PROGRAMS["feed"], "feed")
+    driver.reach("feed")
+    group = driver.process.pid
+    assert {os.getpgid(executor.pid) for executor in driver.members["executor"]} == {group}
+    os.killpg(group, signal.SIGINT)
+    assert driver.ends() == (-signal.SIGINT, [])
 
 
 @long
