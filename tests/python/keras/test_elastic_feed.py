@@ -23,15 +23,20 @@ EPOCHS = 2
 #: What makes the rows of an epoch more than the nodes' memory can hold, with SMALL of it.
 PAYLOAD = b"p" * 1024
 SMALL = "64k"
+#: Noted for a row of zeros.
+ADDED = -1
 
 
 def train_by_fit(ctx):
     """Fits a model, and writes down which rows it was given: a line for each step of an epoch."""
+    import tensorflow as tf
+
     import keras
 
-    def ids():
-        rows = ctx.dataset(BATCH)
-        return rows.map(lambda ids, _payload: ids) if ctx.args["payload"] else rows
+    remainder = ctx.args["remainder"]
+    ids = ctx.dataset(BATCH, features="id", remainder=remainder)
+    if remainder == "pad":
+        ids = ids.map(lambda ids, is_row: tf.where(is_row > 0, ids, ADDED))
 
     with open(pathlib.Path(ctx.args["directory"]) / f"node-{ctx.node_id}", "w") as given:
 
@@ -47,7 +52,7 @@ def train_by_fit(ctx):
         model = keras.Sequential([keras.Input([1]), keras.layers.Dense(1)])
         model.compile(ctx.distribute(keras.optimizers.SGD(0.1)), "mse")
         model.fit(
-            with_notes(ids(), given, ROWS),
+            with_notes(ids, given, ROWS),
             epochs=EPOCHS,
             verbose=0,
             callbacks=[Watch()],
@@ -69,21 +74,39 @@ def given_in_epochs(directory):
     return given
 
 
+def check_end(ended, missing, remainder):
+    """What ``remainder`` allows at the end of an epoch of which nodes were given these ids."""
+    less_than_a_batch_each = BATCH * len(ended) - 1
+    added = sum(ids.count(ADDED) for ids in ended)
+    assert added <= (less_than_a_batch_each if remainder == "pad" else 0)
+    assert missing <= (less_than_a_batch_each if remainder == "drop" else 0)
+    counts = {len(ids) for ids in ended}
+    if remainder is None:  # "join"
+        assert max(counts) - min(counts) < BATCH
+    else:
+        (rows,) = counts
+        assert rows % BATCH == 0
+
+
 # Each time the end of the epoch can't have been told when the node is lost: from then on, what the
 # node had left would not be fed again.
 @pytest.mark.failure("node killed", "training")
 @pytest.mark.parametrize(
-    ("victim", "killed_in", "memory", "kind", "cache"),
+    ("victim", "killed_in", "memory", "kind", "cache", "remainder"),
     [
         # All rows are in the nodes' memory, and nobody has made a step that could be its last one.
-        (1, [0, 0], "256m", "frame", None),
+        (1, [0, 0], "256m", "frame", None, None),
+        pytest.param(1, [0, 0], "256m", "frame", None, "drop", marks=pytest.mark.long),
+        pytest.param(2, [0, 5], "256m", "frame", None, "pad", marks=pytest.mark.long),
         # Spark feeds: most rows of the epoch have no room yet.
-        pytest.param(2, [1, 7], SMALL, "rdd", "memory", marks=pytest.mark.long),
-        pytest.param(0, [0, 20], SMALL, "frame", "disk", marks=pytest.mark.long),
+        pytest.param(2, [1, 7], SMALL, "rdd", "memory", None, marks=pytest.mark.long),
+        pytest.param(2, [1, 7], SMALL, "rdd", "memory", "pad", marks=pytest.mark.long),
+        pytest.param(0, [0, 20], SMALL, "frame", "disk", None, marks=pytest.mark.long),
+        pytest.param(0, [0, 20], SMALL, "frame", "disk", "drop", marks=pytest.mark.long),
     ],
 )
 def test_what_a_lost_node_had_goes_to_the_others(
-    spark_on, leftovers, tmp_path, victim, killed_in, memory, kind, cache
+    spark_on, leftovers, tmp_path, victim, killed_in, memory, kind, cache, remainder
 ):
     spark = spark_on(THREE_EXECUTORS)
     payload = memory == SMALL
@@ -95,7 +118,7 @@ def test_what_a_lost_node_had_goes_to_the_others(
         "directory": str(tmp_path),
         "victim": victim,
         "killed_in": killed_in,
-        "payload": payload,
+        "remainder": remainder,
     }
     with tfos.run(
         spark, train_by_fit, nodes=(2, 3), args=args, feed_memory=memory, late_nodes=False
@@ -111,13 +134,15 @@ def test_what_a_lost_node_had_goes_to_the_others(
     assert len(lost) in (1, EPOCHS)
     for epoch in range(EPOCHS):
         by_others = collections.Counter(i for node in given.values() for i in node[epoch])
+        del by_others[ADDED]
         twice = {i for i, count in by_others.items() if count > 1}
         assert not twice, "the nodes that are left share the rows"
-        by_victim = set(lost[epoch]) if epoch < len(lost) else set()
-        missing = set(range(ROWS)) - by_others.keys() - by_victim
-        assert not missing
-        if epoch >= len(lost):
-            assert len(by_others) == ROWS
+        by_victim = lost[epoch] if epoch < len(lost) else []
+        missing = set(range(ROWS)) - by_others.keys() - set(by_victim)
+        ended = [node[epoch] for node in given.values()]
+        if epoch + 1 < len(lost):
+            ended.append(by_victim)
+        check_end(ended, len(missing), remainder)
     # Spark keeps rows of RDDs as pickled batches.
     assert ledger.batches or ledger.read == ROWS * EPOCHS
     assert ledger.moved > 0
@@ -125,7 +150,7 @@ def test_what_a_lost_node_had_goes_to_the_others(
 
 
 def run_two(spark, tmp_path):
-    args = {"directory": str(tmp_path), "victim": -1, "killed_in": [0, 0], "payload": False}
+    args = {"directory": str(tmp_path), "victim": -1, "killed_in": [0, 0], "remainder": None}
     return tfos.run(spark, train_by_fit, nodes=(2, 2), args=args)
 
 
