@@ -6,10 +6,10 @@ Started by `tfos submit`, it runs on the cluster that is named there, else on a 
 of its standard input name, [program, action, directory] each, and says what they `raised`.
 """
 
+import collections
 import json
 import os
 import pathlib
-import pickle
 import signal
 import sys
 import threading
@@ -122,6 +122,8 @@ def run(sc, name, action, directory):
             cluster.shutdown()
         elif action == "count":
             count(sc, cluster, directory)
+        elif action == "count cached":
+            count(sc, cluster, directory, epochs=2, cache="memory")
 
 
 def in_background(function):
@@ -184,9 +186,9 @@ def infer_until_killed(sc, cluster, then):
     raise AssertionError("inference went on, and so did the cluster")
 
 
-def count(sc, cluster, directory):
+def count(sc, cluster, directory, **options):
     """A task whose worker says its pid in the middle of its partition and waits to be killed; the
-    retried one goes through."""
+    retried one goes through. Then says how many rows the nodes were given, and how often each."""
     marker = os.path.join(directory, "worker")
 
     def rows(index, numbers):
@@ -203,12 +205,10 @@ def count(sc, cluster, directory):
         say("worker", pid=int(pathlib.Path(marker).read_text()))
 
     in_background(say_worker)
-    cluster.train(sc.parallelize(range(4000), 2).mapPartitionsWithIndex(rows))
+    cluster.train(sc.parallelize(range(4000), 2).mapPartitionsWithIndex(rows), **options)
     cluster.shutdown()
-    seen = []
-    for path in pathlib.Path(directory).glob("rows-*"):
-        seen += pickle.loads(path.read_bytes())
-    say("counted", rows=len(seen), distinct=len(set(seen)))
+    seen = collections.Counter(programs.all_rows_of(directory))
+    say("counted", rows=len(seen), times=sorted(set(seen.values())))
 
 
 def lose_one_of_two(sc, program):
