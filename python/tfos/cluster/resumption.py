@@ -35,6 +35,7 @@ class Resumption:
         epochs: that are done; None: nobody has looked, as the nodes read their data themselves.
         step: how many steps of the next epoch are done.
         position: which rows these were; None: the epoch begins anew.
+        begins_anew: why it does, where steps of it are done.
     """
 
     def __init__(
@@ -43,11 +44,13 @@ class Resumption:
         epochs: int | None,
         step: int = 0,
         position: Position | None = None,
+        begins_anew: str = "",
     ):
         self.directory = directory
         self.epochs = epochs
         self.step = step
         self.position = position
+        self.begins_anew = begins_anew
         self._lock = threading.Lock()
         #: By queue, how many epochs ``train`` was called for.
         self._asked_for: Counter[str] = Counter()
@@ -58,11 +61,11 @@ class Resumption:
         context: Any,
         directory: str | os.PathLike[str],
         feeds: bool,
-        goes_on_within: bool = True,
+        begins_anew: str = "",
     ) -> Resumption:
-        """What is in ``directory``, if the driver feeds the data. ``goes_on_within``: the nodes can
-        go on in the middle of an epoch. Raises :class:`BadInputError` for a directory that can't be
-        read, or has damaged checkpoints alone."""
+        """What is in ``directory``, if the driver feeds the data. ``begins_anew``: why the nodes
+        can't go on in the middle of an epoch; "" where they can. Raises :class:`BadInputError` for
+        a directory that can't be read, or has damaged checkpoints alone."""
         path = path_in_session(context, directory)
         if not feeds:
             return cls(path, None)
@@ -77,8 +80,12 @@ class Resumption:
             ) from error
         if saved is None:
             return cls(path, 0)
-        position = Position(*trained) if trained and goes_on_within else None
-        return cls(path, saved.checkpoint.epoch, saved.checkpoint.step, position)
+        epoch, step = saved.checkpoint.epoch, saved.checkpoint.step
+        if trained and not begins_anew:
+            return cls(path, epoch, step, Position(*trained))
+        if step > 0 and not begins_anew:
+            begins_anew = "the checkpoint does not say which of its rows were trained on"
+        return cls(path, epoch, step, None, begins_anew if step > 0 else "")
 
     def pass_over(self, queue: str, epochs: int) -> int:
         """How many of the next ``epochs`` of a queue are done. They count as asked for from here
@@ -109,4 +116,8 @@ class Resumption:
             done = f"{epochs} and {rows} next one are" if self.epochs else f"{rows} first epoch are"
         else:
             done = f"{epochs} {'is' if self.epochs == 1 else 'are'}"
-        return f"resume | {done} done in {self.directory}"
+        anew = ""
+        if self.begins_anew:
+            which = "next" if self.epochs else "first"
+            anew = f", and the {which} one begins anew: {self.begins_anew}"
+        return f"resume | {done} done in {self.directory}{anew}"

@@ -149,14 +149,8 @@ def start(
     resumption = None
     if request.resume is not None:
         feeds = request.input_mode == "spark"
-        # What a lost node has trained on is fed again. Uncompared, rows could be left out in place
-        # of those that were trained on.
-        goes_on_within = (
-            resolved.max_lost_nodes == 0
-            and request.min_nodes is None
-            and resolved.feed_check_retries
-        )
-        resumption = Resumption.of(sc, request.resume, feeds, goes_on_within)
+        begins_anew = _why_epochs_begin_anew(request, resolved)
+        resumption = Resumption.of(sc, request.resume, feeds, begins_anew)
     tracked = tracked_run.begin(request.mlflow)
     payload = _pickled(main if tracked is None else tracked.on_nodes(main), request.args)
     progress = Progress(resolved.progress, view=live_view())
@@ -209,6 +203,21 @@ def _check_least(request: ClusterRequest, roles: list[dict[str, Any]]) -> None:
             f"nodes=({request.min_nodes}, {request.nodes}): {services} of them serve the others, "
             "so this leaves no node that trains"
         )
+
+
+def _why_epochs_begin_anew(request: ClusterRequest, settings: Settings) -> str:
+    """Why nodes can't go on within an epoch; "" where they can."""
+    lost = "what a lost node has trained on is fed again"
+    if request.min_nodes is not None:
+        return f"with nodes=(least, most), {lost}"
+    if settings.max_lost_nodes:
+        return f"with max_lost_nodes, {lost}"
+    if not settings.feed_check_retries:
+        return (
+            "with spark.tfos.feed.checkRetries=false, rows could be left out in place of those "
+            "that were trained on"
+        )
+    return ""
 
 
 def _check(request: ClusterRequest, settings: Settings) -> None:

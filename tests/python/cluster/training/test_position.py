@@ -60,8 +60,11 @@ def test_nodes_hear_of_it():
     )
     first = Resumption("file:///run", 0, 7, position())
     assert str(first).endswith("| 43 rows of the first epoch are done in file:///run")
-    anew = Resumption("file:///run", 2, 7)
+    anew = Resumption("file:///run", 2, 7, begins_anew="a reason")
     assert anew.of_node() == {"directory": "file:///run", "epochs": 2}
+    assert str(anew).endswith(
+        "| 2 epochs are done in file:///run, and the next one begins anew: a reason"
+    )
 
 
 class Level(str):
