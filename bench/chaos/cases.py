@@ -50,6 +50,9 @@ KINDS = {
     ),
     "inference": Kind(programs.answering, {"nodes": NODES}),
     "cached": Kind(programs.counting, {"nodes": NODES}, epochs=(2, 3)),
+    "streaming": Kind(
+        programs.following, {"nodes": NODES, "max_lost_nodes": 1}, survives=1, spared=(0,)
+    ),
 }
 
 
@@ -79,13 +82,15 @@ class Case:
         whats = {one.failure.what for one in injected}
         if whats & nemesis.DEADLY or any(nemesis.FAILURES[what].seen for what in whats):
             return True
+        if self.kind == "reading" and whats & nemesis.OF_TASKS:
+            return True
         lost = {node for one in injected for node in one.lost}
         if lost.intersection(kind.spared):
             return True
         return kind.survives != "replaced" and len(lost) > int(kind.survives)
 
     def __str__(self) -> str:
-        how = "DataFrame" if self.as_frame else "RDD"
+        how = "DataFrame" if self.as_frame or self.kind == "streaming" else "RDD"
         failures = ", then ".join(map(str, self.failures)) or "nothing"
         return (
             f"{self.kind}, seed {self.seed}: {self.rows} rows x {self.epochs}, batches of "
@@ -156,7 +161,7 @@ def run(spark, case: Case, site: nemesis.Site) -> Outcome:
         with Nemesis(cluster, list(case.failures), directory, site) as injected:
             try:
                 with cluster:
-                    results = _work(spark, cluster, case)
+                    results = _work(spark, cluster, case, directory)
             except Exception as raised:  # Checked below.
                 error = raised
         seconds = time.monotonic() - begin
@@ -181,10 +186,13 @@ def run(spark, case: Case, site: nemesis.Site) -> Outcome:
     )
 
 
-def _work(spark, cluster, case: Case) -> list[int] | None:
+def _work(spark, cluster, case: Case, directory: str) -> list[int] | None:
     """What inference has answered."""
     if case.kind == "reading":
         cluster.wait()
+        return None
+    if case.kind == "streaming":
+        _feed_stream(spark, cluster, case, pathlib.Path(directory, "stream"))
         return None
     if case.as_frame:
         cluster.train(spark.range(0, case.rows, 1, case.partitions), epochs=case.epochs)
@@ -199,6 +207,33 @@ def _work(spark, cluster, case: Case) -> list[int] | None:
     else:
         cluster.train(rows.map(int), epochs=case.epochs)
     return None
+
+
+def _feed_stream(spark, cluster, case: Case, directory: pathlib.Path) -> None:
+    """Feeds rows from files, some of which come in each of as many intervals as the case has
+    partitions."""
+    files, state = str(directory / "files"), str(directory / "state")
+    spark.range(0, case.rows, 1, NODES * case.partitions).write.json(files)
+    errors: list[Exception] = []
+
+    def feed(frame, _interval):
+        try:
+            cluster.train(frame)
+        except Exception as error:  # Spark's own would hide it.
+            errors.append(error)
+            raise
+
+    stream = spark.readStream.schema("id LONG").option("maxFilesPerTrigger", NODES).json(files)
+    writer = stream.writeStream.option("checkpointLocation", state).foreachBatch(feed)
+    query = writer.trigger(availableNow=True).start()
+    try:
+        query.awaitTermination()
+    except Exception:
+        if errors:
+            raise errors[0] from None
+        raise
+    finally:
+        query.stop()
 
 
 def _first_line(error: Exception) -> str:

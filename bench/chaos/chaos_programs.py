@@ -86,6 +86,14 @@ def counting(ctx):
             notes.rows(rows)
 
 
+def following(ctx):
+    """Each reads its rows of a stream of DataFrames."""
+    notes = Notes(ctx)
+    while not ctx.feed.should_stop():
+        if rows := ctx.feed.next_batch(ctx.args["batch"]):
+            notes.rows([row.id for row in rows])
+
+
 def answering(ctx):
     """Each answers rows with their doubles."""
     notes = Notes(ctx)

@@ -1,4 +1,5 @@
-"""Injects failures into a running cluster: processes are killed, or something fails for a while."""
+"""Injects failures into a running cluster: processes are killed, by Spark or by others, or something
+fails for a while."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
+import by_spark
 import psutil
 import ways
 
@@ -23,9 +25,10 @@ _POLL_SECONDS = 0.02
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """What fails, and how: a process by its role, the other ``host``, or the ``disk`` of executors.
-    ``during`` is one of :mod:`ways`, or None for a kill. ``loses``: nodes may be gone after it.
-    ``seen``: a program may see it, and fail."""
+    """What fails, and how: a process by its role, the other ``host``, or the ``disk`` of executors,
+    or what Spark is to kill: an ``executor of Spark``, or a ``task`` there. ``during`` is one of
+    :mod:`ways`, or None for a kill. ``loses``: nodes may be gone after it. ``seen``: a program may
+    see it, and fail."""
 
     target: str
     during: Callable | None = None
@@ -62,10 +65,17 @@ GROUPS = {
         "no descriptor for the coordinator": Way("coordinator", ways.without_descriptors, _SHORT),
         "no memory for the node": Way("node", ways.without_memory, _SHORT, loses=True, seen=True),
     },
+    "spark": {
+        "Spark's kill of the executor": Way("executor of Spark", loses=True),
+        "Spark's kill of a task": Way("task"),
+    },
 }
 FAILURES = {what: way for group in GROUPS.values() for what, way in group.items()}
 #: Those that no cluster survives.
 DEADLY = {"kill of the coordinator"}
+#: Those that end a task of Spark. Where nodes read their own data, each has one as long as it lives,
+#: and no cluster survives its end.
+OF_TASKS = {"kill of a Python worker", "Spark's kill of a task"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,16 +181,24 @@ class Nemesis:
             return host, [node for node in nodes if node.address == host.address], [host.address]
         if way.target == "disk":
             return self._site.disk, nodes, ["No space left"]
+        beside = [node for node in nodes if node.executor_id == status.executor_id]
+        if way.target == "executor of Spark":
+            executor = by_spark.Executor(self._cluster.spark_context, status.executor_id)
+            return executor, beside, ["executor"]
+        if way.target == "task":
+            task = by_spark.running_task(self._cluster.spark_context, status.executor_id)
+            return task, beside, []
         process = _process_of(way.target, status)
         if process is None:
             return None, [], []
         names = [str(process.pid), *([way.target] if way.target in _SAID_BY_ROLE else [])]
-        beside = [node for node in nodes if node.executor_id == status.executor_id]
-        return process, beside if way.target == "executor" else [status], names
+        return process, beside if way.target in _OF_EXECUTORS else [status], names
 
 
 #: What errors may name by its role alone.
 _SAID_BY_ROLE = ("coordinator", "executor")
+#: What concerns all nodes beside an executor.
+_OF_EXECUTORS = ("executor", "python worker")
 
 
 def _process_of(role, status) -> psutil.Process | None:

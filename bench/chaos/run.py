@@ -1,14 +1,14 @@
 """Runs work of all kinds on a real Spark cluster while processes fail, and checks every promise.
 
     python bench/chaos/run.py [--seconds 900] [--seed 1] [--kinds fed,reading,inference]
-        [--failures processes,network,resources]
+        [--failures processes,network,resources,spark]
 
 A standalone Master, three Workers on two hosts and one driver run case after case. There is training in step with rows of
 Spark (fed) and with rows that nodes read themselves (reading), with parameter servers
-(asynchronous), inference, and training from the cache (cached). Seed and kind choose the rows and
-what fails. Nodes, agents, executors, Python workers or the coordinator are killed, or stand still.
+(asynchronous), inference, training from the cache (cached), and from a stream (streaming). Seed and
+kind choose the rows and what fails. Nodes, agents, executors, Python workers or the coordinator are killed, or stand still.
 The network between the hosts is cut, or loses what goes one way. The disk of the executors is full,
-or a process gets no more descriptors or memory. The other host is a network namespace, and the disk is
+or a process gets no more descriptors or memory. Spark itself kills executors or tasks. The other host is a network namespace, and the disk is
 a tmpfs, so it needs root.
 
 After each case: did it end as promised, that is, finish, or fail with an error of tfos that names

@@ -52,6 +52,7 @@ def faults_of(cases, kind, given, lost=(), results=None, failures=(), replaced=(
         ("cached", {(0, 5): {0: [0, 1, 3, 3]}}, (), "1 rows miss, [2]"),
         ("cached", {(0, 5): {0: [0, 1, 2, 3, 3]}}, (), "more than 1 times, [3]"),
         ("asynchronous", {(1, 5): {0: [0]}, (2, 6): {0: [3]}}, (2,), None),
+        ("streaming", {(0, 5): {0: [0, 1, 3]}, (1, 6): {0: []}}, (), "1 rows miss, [2]"),
         ("reading", {(0, 5): {0: [0, 1, 2, 3]}, (1, 6): {0: [4, 5, 6, 7]}}, (), None),
         ("reading", {(0, 5): {0: [0, 1, 2, 3]}, (1, 6): {0: [4, 5]}}, (), "node 1 read 2 rows"),
     ],
@@ -151,13 +152,16 @@ def test_what_a_process_may_have_is_limited_for_a_while(cases, other_process, wa
 @pytest.mark.namespaces
 @pytest.mark.timeout(BOUND_SECONDS + 30)
 @pytest.mark.parametrize(
-    ("failures", "seed", "injected"),
+    ("kind", "failures", "seed", "injected", "read"),
     [
-        ("processes", 3, "short stop of the node 0 at 206 rows"),
+        ("inference", "processes", 3, "short stop of the node 0 at 206 rows", "600"),
+        # Another attempt of the task asks for its answers again.
+        ("inference", "spark", 3, "Spark's kill of a task 0 at 206 rows", r"\d+"),
+        ("streaming", "processes", 5, "short stop of the agent 2 at 350 rows", "600"),
     ],
 )
-def test_a_case_runs(failures, seed, injected):
-    options = ["--seconds", "0", "--seed", str(seed), "--kinds", "inference"]
+def test_a_case_runs(kind, failures, seed, injected, read):
+    options = ["--seconds", "0", "--seed", str(seed), "--kinds", kind]
     done = subprocess.run(
         [sys.executable, CHAOS / "run.py", *options, "--failures", failures],
         capture_output=True,
@@ -166,5 +170,5 @@ def test_a_case_runs(failures, seed, injected):
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
-    assert re.search(rf"injected: {injected}; 600 read of 600", done.stdout)
+    assert re.search(rf"injected: {injected}; {read} read of 600", done.stdout)
     assert f"1 cases from seed {seed}, 0 faults" in done.stdout
