@@ -14,8 +14,8 @@ a tmpfs, so it needs root.
 After each case: did it end as promised, that is, finish, or fail with an error of tfos that names
 what had failed? Were the right rows read, by their ids and by the ledger? Is a process or a socket
 of it left? A case that has not ended after `--bound` seconds is a fault, and ends the run with the
-stacks of all threads. At the end: have driver, Master or Workers grown in memory, descriptors or
-threads?
+stacks of all threads. At the end: have driver, Master, Workers, or executors that nothing killed,
+grown in memory, descriptors, memfds or threads?
 
 A case that failed runs again with the command that is printed; when the failure comes is counted in
 rows, so it comes about where it came before. Exits with 1 after a fault. Nothing else of tfos may
@@ -25,6 +25,7 @@ run on the machine.
 from __future__ import annotations
 
 import argparse
+import collections
 import contextlib
 import faulthandler
 import os
@@ -57,7 +58,12 @@ _DISK_BYTES = 512 << 20
 #: How long what a case leaves may take to end, and executors to come again.
 _SETTLE_SECONDS = 60
 #: Growth that is none, of each: a share, and so much more.
-_GROWTH = {"bytes": (1.15, 96 << 20), "descriptors": (1.1, 24), "threads": (1.1, 24)}
+_GROWTH = {
+    "bytes": (1.15, 96 << 20),
+    "descriptors": (1.1, 24),
+    "memfds": (1, 4),
+    "threads": (1.1, 24),
+}
 _FEWEST_SAMPLES = 9
 
 
@@ -74,6 +80,8 @@ def session(url):
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.jars", tfos.jar_path())
         .config("spark.executor.memory", "512m")
+        # They have all of it from the beginning: growth is of something else.
+        .config("spark.executor.extraJavaOptions", "-Xms512m -XX:+AlwaysPreTouch")
         .config("spark.executor.cores", "2")
         .config("spark.executorEnv.PYTHONPATH", str(HERE))
         .config("spark.task.maxFailures", "17")
@@ -85,21 +93,24 @@ def session(url):
 
 
 class Samples:
-    """What processes hold that live as long as the run, after each case."""
+    """What processes hold after each case: ``processes``, which live as long as the run, and the
+    executors with their Python workers, for as long as none is killed."""
 
     def __init__(self, processes):
         self._processes = processes
-        self._taken = {name: [] for name in processes}
+        self._taken = collections.defaultdict(list)
 
     def take(self):
-        for name, process in self._processes.items():
-            self._taken[name].append(
-                {
-                    "bytes": process.memory_full_info().uss,
-                    "descriptors": process.num_fds(),
-                    "threads": process.num_threads(),
-                }
-            )
+        for name, process in (self._processes | _of_executors()).items():
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess, FileNotFoundError):
+                self._taken[name].append(
+                    {
+                        "bytes": process.memory_full_info().uss,
+                        "descriptors": process.num_fds(),
+                        "memfds": _memfds(process),
+                        "threads": process.num_threads(),
+                    }
+                )
 
     def faults(self):
         for name, samples in self._taken.items():
@@ -112,6 +123,26 @@ class Samples:
                 print(f"{name}: {before:,} {what} after warming up, {after:,} at the end")
                 if after > before * share + more:
                     yield f"{name} grew from {before:,} to {after:,} {what}"
+
+
+def _of_executors():
+    """By name: executors, and what they have started and is there between two cases."""
+    found = {}
+    for executor in nemesis.executors():
+        found[f"executor {executor.pid}"] = executor
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+            for child in executor.children(recursive=True):
+                found[f"Python worker {child.pid} of executor {executor.pid}"] = child
+    return found
+
+
+def _memfds(process):
+    links = pathlib.Path(f"/proc/{process.pid}/fd")
+    count = 0
+    for link in links.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # Closed meanwhile.
+            count += os.readlink(link).startswith("/memfd:")
+    return count
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -106,6 +107,20 @@ def test_the_same_seed_is_the_same_case(cases):
 
     for kind in cases.KINDS:
         assert case_of(kind, 7) == case_of(kind, 7) != case_of(kind, 8)
+
+
+def test_what_grows_is_found(cases):
+    import run
+
+    samples, opened = run.Samples({"this": psutil.Process()}), []
+    try:
+        for _ in range(9):
+            samples.take()
+            opened += [os.memfd_create(name) for name in ("one", "another")]
+        assert list(samples.faults()) == ["this grew from 6 to 12 memfds"]
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
 
 
 @pytest.fixture
