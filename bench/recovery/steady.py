@@ -45,7 +45,7 @@ BATCHES_OF_DATA = 20
 SPEEDS = {"small": 60, "large": 3}
 WAYS = {"plain": NODES, "generations": (NODES, NODES), "checkpoints": NODES}
 #: Between two blocks: what a checkpoint still writes is not for the next cluster to pay.
-PAUSE_SECONDS = 2
+PAUSE_SECONDS = 5
 POLL_SECONDS = 0.01
 #: A bound for a run that goes wrong.
 LONGEST = 3600
