@@ -12,7 +12,7 @@ std::vector<std::string> Examples<DriverMessage>() {
           "advertised_address":"","ports":"0","roles":[{"job":"worker","count":2}],
           "service_jobs":["ps"],"tensorboard_node":1,"registration_timeout_ms":1000,
           "start_timeout_ms":1000,"heartbeat_interval_ms":1000,"heartbeat_timeout_ms":10000,"step_timeout_ms":0,"stop_grace_ms":5000,"max_lost_nodes":1,"min_nodes":2,
-          "min_nodes_timeout_ms":300000,"late_nodes":true,"max_losses_of_host":3,"loss_period_ms":3600000,"returning_nodes":1,"log_level":"INFO"})",
+          "min_nodes_timeout_ms":300000,"late_nodes":true,"max_losses_of_host":3,"loss_period_ms":3600000,"restarts":4,"returning_nodes":1,"log_level":"INFO"})",
       R"({"type":"end_epoch","epoch":3,"queue":"input"})",
       R"({"type":"end_job","job":"00ff"})",
       R"({"type":"abandon_epoch","epoch":3,"job":"00ff","queue":"input"})",
