@@ -82,8 +82,6 @@ class Case:
         whats = {one.failure.what for one in injected}
         if whats & nemesis.DEADLY or any(nemesis.FAILURES[what].seen for what in whats):
             return True
-        if self.kind == "reading" and whats & nemesis.OF_TASKS:
-            return True
         lost = {node for one in injected for node in one.lost}
         if lost.intersection(kind.spared):
             return True

@@ -73,9 +73,6 @@ GROUPS = {
 FAILURES = {what: way for group in GROUPS.values() for what, way in group.items()}
 #: Those that no cluster survives.
 DEADLY = {"kill of the coordinator"}
-#: Those that end a task of Spark. Where nodes read their own data, each has one as long as it lives,
-#: and no cluster survives its end.
-OF_TASKS = {"kill of a Python worker", "Spark's kill of a task"}
 
 
 @dataclasses.dataclass(frozen=True)

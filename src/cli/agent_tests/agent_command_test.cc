@@ -226,7 +226,9 @@ TEST_F(AgentCommandTest, TheNodeEndsWithItsExecutor) {
 TEST_F(AgentCommandTest, TheNodeEndsWhenItsTaskIsKilled) {
   RunProgram("say('state', state='running'); forever()");
   agent_->CloseInput();
-  EXPECT_THAT(FailureMessage(), HasSubstr("Spark task"));
+  const json failure = coordinator_.Await("failed")["failure"];
+  EXPECT_THAT(std::string(failure["message"]), HasSubstr("Spark task"));
+  EXPECT_EQ(failure["lost"], true) << "another may come in its place";
   ExpectEnd();
 }
 

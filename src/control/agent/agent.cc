@@ -304,11 +304,12 @@ asio::awaitable<void> Agent::FollowTask() {
   }
   EventDetails details = Failing("follow the launch task", left.ToString());
   if (left.ok()) {
-    // A task whose executor ends has died of that.
+    // A task whose executor ends has died of that. Neither is the program's fault.
     details = watch_.IsEnding() ? ExecutorEnded()
                                 : Failing("follow the launch task",
                                           "the Spark task that had started the node was killed or "
-                                          "has died");
+                                          "has died",
+                                          /*lost=*/true);
   }
   Handle(AgentEvent::kTaskLost, details);
 }
