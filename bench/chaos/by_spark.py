@@ -7,7 +7,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-#: More than an executor has tasks of a stage here.
+#: More than a stage has tasks here.
 _MOST_TASKS = 1000
 
 

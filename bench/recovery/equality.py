@@ -51,7 +51,7 @@ LONGEST = 3000
 
 def plan_of(count, nodes, seed):
     """Which node is killed when, so many times. No node much more often than others: tfos gives one
-    up after 16 losses."""
+    up after 15 restarts."""
     choice = random.Random(seed)
     victims = [number % nodes for number in range(count)]
     choice.shuffle(victims)

@@ -230,8 +230,10 @@ def time_of_group(log):
 def watch(cluster, directory, host):
     """What the victim has said, and when the coordinator saw that it was lost. Makes the cable of
     ``host``, if that was cut, whole again then."""
+    from tfos.cluster.coordinator import FINAL_STATES
+
     while not (directory / "lost.json").exists():
-        if all(node.state == "done" for node in cluster.status()):
+        if all(node.state in FINAL_STATES for node in cluster.status()):
             raise SystemExit("the nodes have ended, and none was lost")
         time.sleep(_POLL_SECONDS)
     lost = json.loads((directory / "lost.json").read_text())

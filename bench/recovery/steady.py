@@ -100,7 +100,7 @@ def train(ctx):
     callbacks = []
     if ctx.args["every"]:
         callbacks = [ctx.checkpoint(directory / "checkpoints", every_seconds=ctx.args["every"])]
-    model.fit(dataset, verbose=0, callbacks=[Turns(), *callbacks])
+    model.fit(dataset, verbose=0, callbacks=[*callbacks, Turns()])
     found = {
         "parameters": model.count_params(),
         "sums": [float(weight.astype(np.float64).sum()) for weight in model.get_weights()],

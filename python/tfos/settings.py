@@ -202,7 +202,8 @@ SETTINGS: tuple[Setting, ...] = (
         15,
         "restarts",
         "how often a lost node is started again within hosts.lossPeriod: with nodes=(least, most), "
-        "and a native parameter server. Then it is given up. 0: none comes again",
+        "and a native parameter server. Then it is given up. With lateNodes=false none comes again",
+        minimum=1,
         maximum=1_000_000,
     ),
     Setting(

@@ -166,7 +166,7 @@ Result<RowNode> ParseRowStructure(const ChunkView& chunk) {
   return Parser(chunk).ParseAll();
 }
 
-bool MayBeObjects(const RowNode& structure, std::uint64_t rows, std::uint64_t bytes) {
+bool CanAllBeObjects(const RowNode& structure, std::uint64_t rows, std::uint64_t bytes) {
   constexpr std::uint64_t kMostWithFewBytes = std::uint64_t{1} << 24;
   constexpr std::uint64_t kMostPerByte = 8;
   const std::uint64_t most = std::max(kMostWithFewBytes, CappedProduct(bytes, kMostPerByte));

@@ -60,7 +60,7 @@ Result<RowNode> ParseRowStructure(const ChunkView& chunk);
 
 /// Whether a reader may make objects of all rows of a chunk of `bytes` at once. Without a limit, a
 /// few bytes could claim rows beyond all memory: None and empty values take no bytes.
-bool MayBeObjects(const RowNode& structure, std::uint64_t rows, std::uint64_t bytes);
+bool CanAllBeObjects(const RowNode& structure, std::uint64_t rows, std::uint64_t bytes);
 
 }  // namespace tfos::chunk
 

@@ -75,6 +75,7 @@ class RemoteCoordinator:
         self._messages: queue.Queue[str | None] = queue.Queue()
         self._trouble = ""
         self._reached = 0.0
+        self._told_of_alteration = False
         self._why_unreached = "Spark Connect's server does not answer. It may have died"
         self._ended = threading.Event()
 
@@ -230,7 +231,15 @@ class RemoteCoordinator:
         except Exception as error:  # Spark's and gRPC's, of many kinds: none may end the thread
             text = str(error).partition("\n")[0]
             return None, f"Spark Connect's server: {type(error).__name__}: {text}"
-        return (None, answer["trouble"]) if "trouble" in answer else (answer, "")
+        if "trouble" not in answer:
+            return answer, ""
+        trouble: str = answer["trouble"]
+        if _ALTERED in trouble and not self._told_of_alteration:
+            self._told_of_alteration = True
+            logger.warning(
+                "the coordinator's keeper was not reached, and is asked again: %s", trouble
+            )
+        return None, trouble
 
 
 def channel_to(context: Any, plan: ClusterPlan) -> Callable[[], Channel]:
@@ -243,6 +252,8 @@ def channel_to(context: Any, plan: ClusterPlan) -> Callable[[], Channel]:
 
 #: Nothing listens on its port.
 _GONE = "gone"
+#: As all of tfos says it.
+_ALTERED = "altered in transit"
 
 
 def _asking(address: str, port: int, path: str, key: str, certificate: str) -> Callable[[str], str]:

@@ -113,8 +113,8 @@ def launch_task(plan: LaunchPlan, node_ids: Iterable[int]) -> Iterator[tuple[int
 
 
 def _until_the_node_ends(plan: LaunchPlan) -> contextlib.AbstractContextManager[None]:
-    """A node whose task has ended before its executor counts as failed, not as lost: the others
-    could not go on without it."""
+    """Has the task of an elastic node end after its executor, whose end is then named as the cause
+    of the node's loss."""
     stays = plan.stay and plan.node["elastic"]
     return executor.outliving_the_daemon() if stays else contextlib.nullcontext()
 

@@ -10,6 +10,7 @@ import os
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -26,8 +27,11 @@ from tfos.spark.jobs import SparkJob, SparkJobs, first_cause
 
 logger = logging.getLogger(__name__)
 
+#: A node whose start has failed so often in a row is left alone. That does not count as a restart.
+_MOST_FAILED_STARTS = 16
 #: Before another try, and as much longer after each; a node that came is known by then.
 _PAUSE_SECONDS = 2.0
+_LONGEST_PAUSE_SECONDS = 30.0
 #: Before another try for a node that was turned away from its host: Spark may choose the same one.
 _ELSEWHERE_SECONDS = 5.0
 _LOOK_SECONDS = 60.0
@@ -68,6 +72,8 @@ class Launcher:
         self._starting: set[int] = set()  # in place of lost ones
         #: By node: when it was started again, by the monotonic clock.
         self._starts: dict[int, list[float]] = {}
+        #: By node: how many starts have failed since it last came.
+        self._failed: Counter[int] = Counter()
         #: By node: the last job that has started it again, and that lasts as long as the node.
         self._again: dict[int, SparkJob] = {}
         #: Nodes that are lost: since when, by the monotonic clock. inf: the user has been told.
@@ -181,8 +187,11 @@ class Launcher:
         try:
             self._start_server(plan, node_id, tasks)
         except Exception as error:
+            self._count_failed_start(node_id)
             name = node_name(self._coordinator.nodes()[node_id])
             logger.warning("%s was not started again: %s", name, first_cause(error))
+        else:
+            self._failed.pop(node_id, None)
         finally:
             self._pause_before_another(node_id)
 
@@ -265,6 +274,7 @@ class Launcher:
                 if node_id >= on_driver
                 and node_id not in self._starting
                 and len(self._recent_starts(node_id)) < self._restarts
+                and self._failed[node_id] < _MOST_FAILED_STARTS
             ]
 
     def _recent_starts(self, node_id: int) -> list[float]:
@@ -275,11 +285,11 @@ class Launcher:
 
     def _started_again(self, node_id: int, job: SparkJob) -> None:
         if job.error is not None and not self._is_over():
-            given_up = len(self._recent_starts(node_id)) >= self._restarts
+            failed = self._count_failed_start(node_id)
             logger.warning(
                 "node %d was not started again%s: %s",
                 node_id,
-                " and is given up" if given_up else "",
+                " and is given up" if failed >= _MOST_FAILED_STARTS else "",
                 first_cause(job.error),
             )
         elif node_id in self._coordinator.turned_away_nodes():
@@ -288,11 +298,21 @@ class Launcher:
                 self._starts[node_id].pop()
             self._pause_before_another(node_id, _ELSEWHERE_SECONDS)
             return
+        else:
+            self._failed.pop(node_id, None)
         self._pause_before_another(node_id)
+
+    def _count_failed_start(self, node_id: int) -> int:
+        """How many have failed since the node last came."""
+        with self._lock:
+            self._starts[node_id].pop()
+            self._failed[node_id] += 1
+            return self._failed[node_id]
 
     def _pause_before_another(self, node_id: int, pause: float | None = None) -> None:
         if pause is None:
-            pause = _PAUSE_SECONDS * len(self._starts[node_id])
+            tries = len(self._starts[node_id]) + self._failed[node_id]
+            pause = min(_PAUSE_SECONDS * tries, _LONGEST_PAUSE_SECONDS)
         self._coordinator.wait_quietly(self._is_over, pause)
         with self._lock:
             self._starting.discard(node_id)

@@ -84,7 +84,7 @@ class Resumption:
         if trained and not begins_anew:
             return cls(path, epoch, step, Position(*trained))
         if step > 0 and not begins_anew:
-            begins_anew = "the checkpoint does not say which of its rows were trained on"
+            begins_anew = "the checkpoint does not say which rows of the epoch were trained on"
         return cls(path, epoch, step, None, begins_anew if step > 0 else "")
 
     def pass_over(self, queue: str, epochs: int) -> int:

@@ -207,7 +207,7 @@ def _check_least(request: ClusterRequest, roles: list[dict[str, Any]]) -> None:
 
 def _why_epochs_begin_anew(request: ClusterRequest, settings: Settings) -> str:
     """Why nodes can't go on within an epoch; "" where they can."""
-    lost = "what a lost node has trained on is fed again"
+    lost = "what a lost node has trained on is fed again, so no position holds for all rows"
     if request.min_nodes is not None:
         return f"with nodes=(least, most), {lost}"
     if settings.max_lost_nodes:

@@ -269,10 +269,10 @@ Result<bool> FeedListener::ReceiveOnce(Connection& connection, std::size_t& rece
     if (transfer.status().kind() != ErrorKind::kBadInput) {
       return Status(ErrorKind::kReconnect, transfer.status().ToString());
     }
-    // Said here, as the end of a session that has brought nothing yet is not.
+    // A session that has brought no rows ends without a line in the log, so this is said here.
     LogWarning("feed: closing the connection of {}: data was altered in transit: {}",
                connection.peer, transfer.status().ToString());
-    return Status(ErrorKind::kReconnect, "the node closed its connection");
+    return Status(ErrorKind::kReconnect, "the node closed its connection, as said before");
   }
   if (transfer->ended) return Status(ErrorKind::kReconnect, "closed by the feeder");
   if (transfer->blocked) return false;

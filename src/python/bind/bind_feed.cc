@@ -169,7 +169,7 @@ void BindFeed(nb::module_& module) {
       .def(
           "batch_source",
           [](std::shared_ptr<node::NodeFeed> feed, const std::string& queue) {
-            // Its last user gives chunks back, for which the feed may wait.
+            // Its end gives chunks back, and may wait for the feed to take them.
             return std::shared_ptr<datasets::BatchSource>(
                 new datasets::BatchSource(std::move(feed), queue),
                 [](datasets::BatchSource* source) { WithoutGil([source] { delete source; }); });

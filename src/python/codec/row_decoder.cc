@@ -126,7 +126,7 @@ RowDecoder::RowDecoder(std::span<const std::byte> chunk, bool pickles)
   ThrowIfError(chunk::CheckLeave(chunk_, pickles));
   if (chunk_.kind() != chunk::ChunkKind::kColumnar) return;
   const RowNode structure = ValueOrThrow(chunk::ParseRowStructure(chunk_));
-  may_be_objects_ = chunk::MayBeObjects(structure, rows_left(), chunk_.bytes());
+  can_all_be_objects_ = chunk::CanAllBeObjects(structure, rows_left(), chunk_.bytes());
   root_ = Prepare(structure);
 }
 
@@ -387,10 +387,11 @@ const NumpyTypes& RowDecoder::numpy() {
 nb::list DecodeAll(std::span<const std::byte> chunk) {
   constexpr std::size_t kAtOnce = 1024;  // How many rows there are is not always known before.
   RowDecoder decoder(chunk);
-  if (!decoder.may_be_objects()) {
-    ThrowStatus(Status(ErrorKind::kBadInput,
-                       fmt::format("not a valid chunk: {} bytes say that there are {} rows",
-                                   chunk.size(), decoder.rows_left())));
+  if (!decoder.can_all_be_objects()) {
+    ThrowStatus(Status(
+        ErrorKind::kBadInput,
+        fmt::format("not a valid chunk: {} bytes for {} rows, more objects than so few may claim",
+                    chunk.size(), decoder.rows_left())));
   }
   ObjectVector rows;
   while (decoder.Take(kAtOnce, rows) == kAtOnce) {

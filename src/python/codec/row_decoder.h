@@ -97,8 +97,8 @@ class RowDecoder {
   // For callers that take columns instead of rows; of a chunk that has some.
 
   bool columnar() const { return chunk_.kind() == chunk::ChunkKind::kColumnar; }
-  /// Whether all of its rows may be objects at once (chunk::MayBeObjects).
-  bool may_be_objects() const { return may_be_objects_; }
+  /// Whether all of its rows can be objects at once (chunk::CanAllBeObjects).
+  bool can_all_be_objects() const { return can_all_be_objects_; }
   const DecodeNode& root() const { return root_; }
   /// The rows to come, counted from the chunk's first.
   std::size_t next() const { return next_; }
@@ -131,7 +131,7 @@ class RowDecoder {
   const NumpyTypes& numpy();
 
   chunk::ChunkView chunk_;
-  bool may_be_objects_ = true;
+  bool can_all_be_objects_ = true;
   DecodeNode root_;
   std::size_t next_ = 0;  ///< Row (columnar) or batch (pickled) to come.
   nb::object batch_;      ///< The unpickled list that rows are being taken from.

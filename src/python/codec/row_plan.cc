@@ -82,7 +82,7 @@ bool RowEncoder::PlanColumnar(int depth) {
   for (ColumnSpec& spec : specs_) builder_->AddColumn(std::move(spec));
   // Beyond a limit of the format: pickled.
   return builder_->Plan().ok() &&
-         chunk::MayBeObjects(description, end_ - begin_, builder_->bytes());
+         chunk::CanAllBeObjects(description, end_ - begin_, builder_->bytes());
 }
 
 bool RowEncoder::PlanNode(Values values, int depth, EncodeNode& node) {

@@ -373,6 +373,14 @@ def test_a_server_that_reaches_no_executor_is_said():
     coordinator.close()
 
 
+def test_that_somebody_changes_bytes_is_said_once(caplog):
+    coordinator = remote(lambda request: '{"trouble": "data was altered in transit"}')
+    with pytest.raises(NodeFailedError, match="was never reached: data was altered"):
+        coordinator.wait(lambda: False, BOUND_SECONDS)
+    coordinator.close()
+    assert caplog.text.count("is asked again: data was altered in transit") == 1
+
+
 def test_a_server_that_falls_silent_ends_the_wait(monkeypatch):
     monkeypatch.setattr(keeper, "FIRST_CALL_SECONDS", 0)
 

@@ -135,18 +135,25 @@ def test_a_node_that_is_turned_away_has_as_many_starts_left(turned_away):
 
 
 def test_starts_of_long_ago_are_forgotten():
-    launcher = Launcher(SimpleNamespace(), Trains(set()), lambda text: None, 3, loss_period=600)
+    launcher = Launcher(
+        SimpleNamespace(), Trains(set()), lambda text: None, restarts=3, loss_period=600
+    )
     launcher._starts[1] = [time.monotonic() - 601] + [time.monotonic()] * 2
     assert launcher._missing(plan(stay=False), 0) == [1]
     launcher._starts[1].append(time.monotonic())
     assert launcher._missing(plan(stay=False), 0) == []
 
 
-def test_that_a_node_is_given_up_is_said(caplog):
-    launcher = Launcher(SimpleNamespace(), Trains(set()), lambda text: None, restarts=3)
-    launcher._starts[1] = [time.monotonic()] * 3
-    launcher._started_again(1, SimpleNamespace(error=TfosError("no memory")))
+def test_a_start_that_fails_is_no_restart_and_is_tried_a_few_times(caplog):
+    launcher = Launcher(SimpleNamespace(), Trains(set()), lambda text: None, restarts=1)
+    for attempt in range(16):
+        assert "given up" not in caplog.text
+        assert launcher._missing(plan(stay=False), 0) == [1], attempt
+        launcher._starting.add(1)
+        launcher._starts[1] = [time.monotonic()]
+        launcher._started_again(1, SimpleNamespace(error=TfosError("no memory")))
     assert "node 1 was not started again and is given up: no memory" in caplog.text
+    assert launcher._missing(plan(stay=False), 0) == []
 
 
 def test_that_a_node_does_not_come_again_is_said_once_for_each_loss(monkeypatch, caplog):

@@ -54,6 +54,14 @@ def test_the_coordinator_is_reached_where_the_driver_is(monkeypatch, settings, a
     assert told["advertised_address"] == advertised
 
 
+def test_the_coordinator_is_told_of_the_losses_that_are_borne():
+    settings = {"restarts": 3, "hosts_loss_period": "2m", "hosts_max_losses": 5}
+    resolved = Settings.resolve(lambda key: None, settings)
+    asked = plan.ClusterPlan(plan.ClusterRequest(nodes=1), [], resolved, b"", driver_host="h")
+    told = asked.of_coordinator("c1", "app", "token")
+    assert (told["restarts"], told["loss_period_ms"], told["max_losses_of_host"]) == (3, 120_000, 5)
+
+
 @pytest.mark.parametrize("timeout", [float("inf"), float("nan"), 0, -1])
 def test_a_registration_timeout_that_cannot_be_is_refused(timeout):
     with pytest.raises(BadInputError, match="registration_timeout="):

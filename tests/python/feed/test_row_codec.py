@@ -347,7 +347,7 @@ def test_rows_without_bytes_have_a_limit(row: Any, nodes: int) -> None:
     most = (1 << 24) // nodes
     chunk = bytearray(_native.encode_rows([row]))
     struct.pack_into("<q", chunk, 16, most + 1)
-    with pytest.raises(BadInputError, match=f"{len(chunk)} bytes say that there are {most + 1} "):
+    with pytest.raises(BadInputError, match=f"{len(chunk)} bytes for {most + 1} rows"):
         _native.decode_rows(chunk)
 
 

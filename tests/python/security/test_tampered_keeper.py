@@ -81,14 +81,16 @@ class MiddleMan:
         self._listener.close()
 
     def _listen(self) -> None:
-        with contextlib.suppress(OSError):  # It was closed.
-            while True:
+        while True:
+            try:
                 client, _ = self._listener.accept()
-                with client, socket.create_connection(self._keeper, BOUND_SECONDS) as server:
-                    back = threading.Thread(target=self._pass_on, args=(server, client, False))
-                    back.start()
-                    self._pass_on(client, server, True)
-                    back.join()
+            except OSError:  # It was closed.
+                return
+            with client, socket.create_connection(self._keeper, BOUND_SECONDS) as server:
+                back = threading.Thread(target=self._pass_on, args=(server, client, False))
+                back.start()
+                self._pass_on(client, server, True)
+                back.join()
 
     def _pass_on(self, source: socket.socket, to: socket.socket, to_keeper: bool) -> None:
         with contextlib.suppress(OSError), source.makefile("rb") as said:
@@ -191,6 +193,7 @@ def test_nothing_is_taken_for_what_was_not_said(said):
     last, taken, after = reason(len(all_attacks) + 1), "", 0
     while last not in taken:
         answer = ask(said, len(all_attacks) + 1, after=after, wait_ms=10_000)
+        assert answer["end"] is None, "the keeper has ended"
         after = answer["next"]
         taken += "".join(answer["events"])
     assert reason(0) in taken

@@ -16,6 +16,7 @@ class ReturningNodesTest : public RosterTest {
     RosterOptions options = Options();
     options.returning_nodes = 1;
     options.min_nodes_timeout = seconds(60);
+    options.restarts = 13;
     roster_ = Roster(options, clock_.Now());
     RunAll();
   }
@@ -85,14 +86,17 @@ TEST_F(ReturningNodesTest, OneThatDoesNotComeInTimeEndsTheCluster) {
 }
 
 TEST_F(ReturningNodesTest, OneThatIsLostAgainAndAgainEndsTheCluster) {
-  for (int loss = 0; loss < 15; ++loss) {
+  for (int loss = 0; loss < 13; ++loss) {
     LoseServer();
     ASSERT_FALSE(roster_.failure().has_value()) << loss;
     ASSERT_TRUE(ServerComes().ok());
     roster_.SetState(0, State(kRunning), clock_.Now());
   }
   LoseServer();
-  EXPECT_TRUE(roster_.failure().has_value());
+  ASSERT_TRUE(roster_.failure().has_value());
+  EXPECT_THAT(
+      roster_.failure()->report.message,
+      HasSubstr("killed by signal 9. It is given up, after spark.tfos.restarts=13 restarts"));
 }
 
 TEST_F(ReturningNodesTest, OneThatIsLostNowAndThenGoesOnComingAgain) {

@@ -135,11 +135,11 @@ void Roster::ForgetLosses(TimePoint now) {
 }
 
 std::string Roster::WhyNobodyComes(const Node& node) const {
-  if (is_elastic() && options_.late_nodes && MayLose(node) &&
+  if ((Returns(node) || (is_elastic() && options_.late_nodes && MayLose(node))) &&
       std::cmp_greater_equal(node.losses.size(), options_.restarts)) {
     return fmt::format(
-        ". It was started again {} times within {}, so it is given up (spark.tfos.restarts, "
-        "spark.tfos.hosts.lossPeriod)",
+        ". It is given up, after spark.tfos.restarts={} restarts within {} "
+        "(spark.tfos.hosts.lossPeriod)",
         options_.restarts, SecondsForPeople(options_.loss_period));
   }
   const bool others_may_come = options_.late_nodes || !formed_at_.has_value();

@@ -249,7 +249,7 @@ def test_does_not_call_a_cluster_running_that_nobody_answers_for(small):
         assert driver.title.startswith("unknown")
 
 
-# Each node is told of all others: a million lines, which a busy machine takes its time for.
+# Each node is told of all others: a million lines, which take a busy machine minutes.
 @pytest.mark.timeout(900)
 def test_a_thousand_nodes_stay_usable():
     with SimulatedCluster(1000, heartbeat_ms=1000) as cluster:
