@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tfos
-from support.executor_jvm import executor_of
+from support.executor_jvm import executor_of, tasks_of
 from support.programs.lives import begin_life, kill_after, say_it_joins, wait_for_those_who_join
 from support.spark.slots import slot_held
 from tfos.errors import NodeFailedError
@@ -113,8 +113,10 @@ def train_together(ctx):
 
 
 def die(ctx):
-    if ctx.args.get("executor"):
-        executor_of().kill()
+    if other := ctx.args.get("kills"):
+        executor = executor_of()
+        for process in [executor] if other == "executor" else tasks_of(executor):
+            process.kill()
         signal.pause()  # Its agent ends it.
     kill_after(0)
 
@@ -196,7 +198,13 @@ def test_a_chief_that_comes_again_reads_no_checkpoint(spark_on, leftovers, tmp_p
 @pytest.mark.failure("executor killed", "training")
 @pytest.mark.failure("task retry", "training")
 def test_a_node_comes_again_on_another_executor(spark_on, leftovers, tmp_path):
-    run(spark_on(THREE_EXECUTORS), tmp_path, executor=True)
+    run(spark_on(THREE_EXECUTORS), tmp_path, kills="executor")
+
+
+@pytest.mark.failure("Python worker killed", "training")
+@pytest.mark.long
+def test_a_node_whose_launch_task_is_killed_comes_again(spark_on, leftovers, tmp_path):
+    run(spark_on(THREE_EXECUTORS), tmp_path, kills="task")
 
 
 @pytest.mark.long

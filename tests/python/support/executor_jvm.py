@@ -1,4 +1,4 @@
-"""The JVM of the executor that a node belongs to, for tests that kill it."""
+"""The executor that a node belongs to, and its tasks in Python, for tests that kill them."""
 
 from __future__ import annotations
 
@@ -21,3 +21,13 @@ def executor_of(node: psutil.Process | None = None) -> psutil.Process:
         if (process.info["cwd"], process.info["environ"].get(RUN_VARIABLE)) == place:
             return process
     raise AssertionError(f"no executor works in {place[0]}")
+
+
+def tasks_of(executor: psutil.Process) -> list[psutil.Process]:
+    """The Python workers of an executor: the daemon's children."""
+    found = []
+    for daemon in executor.children():
+        if "pyspark.daemon" in daemon.cmdline():
+            found += daemon.children()
+    assert found, f"no Python worker of the executor {executor.pid}"
+    return found
