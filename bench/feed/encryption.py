@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import os
 import pathlib
 import statistics
@@ -156,9 +157,18 @@ def measure_feed(spark: Any, rows: int, repeat: int, feed_jvm: str) -> Pairs:
                 )
         with slot_held(sc, _OURS, directory):
             data = dataset.make_data(spark, "dataframe", rows)
-            turns = [tuple(feed(epoch) for feed in feeds) for epoch in range(_WARM_UP + repeat)]
+            turns = [
+                in_turns(epoch, [functools.partial(feed, epoch) for feed in feeds])
+                for epoch in range(_WARM_UP + repeat)
+            ]
             data.unpersist()
     return turns[_WARM_UP:]
+
+
+def in_turns(turn: int, calls: list[Callable[[], float]]) -> tuple[float, ...]:
+    """What the calls return; every other turn begins with the last one."""
+    back = -1 if turn % 2 else 1
+    return tuple([call() for call in calls[::back]][::back])
 
 
 def feed_line(what: str, rows: int, pairs: Pairs) -> str:
@@ -203,7 +213,8 @@ def main() -> None:
     ):
         # The first ones make executors and Python workers.
         starts = [
-            tuple(start(spark, encrypt) for encrypt in _ENCRYPT) for _ in range(options.starts + 1)
+            in_turns(turn, [functools.partial(start, spark, encrypt) for encrypt in _ENCRYPT])
+            for turn in range(options.starts + 1)
         ]
         lines = [
             "| | not encrypted | encrypted | compared | to reach |",
