@@ -120,8 +120,10 @@ def everything_of(streams):
 
 
 def assert_nothing_is_open(everything, tokens, patterns):
-    """A listener finds no key, and what has the patterns only where it is not encrypted. patterns: by
-    their names, for a value of `spark.tfos.encrypt` and its marker."""
+    """A listener finds no key. He finds what matches a pattern only where nothing is encrypted.
+
+    patterns: gives them by name, for a value of `spark.tfos.encrypt` and its marker.
+    """
 
     def times(encrypt):
         """How often what a listener looks for has crossed the cable."""
@@ -161,7 +163,9 @@ def test_a_listener_finds_no_secret_no_row_and_no_weight(other_host, private_spa
     ("what", "marked"),
     [("tensorboard", "summary"), ("elastic", "state"), ("connect", "column")],
 )
-def test_nor_does_he_where_a_cluster_has_more(other_host, private_spark, tmp_path, what, marked):
+def test_a_listener_finds_nothing_of_what_some_clusters_have_beside(
+    other_host, private_spark, tmp_path, what, marked
+):
     streams, tokens = capture(other_host, tmp_path, what)
     assert_nothing_is_open(
         everything_of(streams), tokens, lambda _, marker: {marked: f"{marker}-{marked}".encode()}

@@ -111,7 +111,7 @@ def _records(said) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def between(keeper_port: int, rule: Rule) -> Iterator[int]:
-    """Somebody between a client and the keeper, who is reached at the port that this gives."""
+    """An attacker between a client and the keeper. He listens on the port that this gives."""
     middle_man = MiddleMan(keeper_port, rule)
     try:
         yield middle_man.port
