@@ -38,7 +38,6 @@ from tfos.feed import frames
 from tfos.files import paths
 from tfos.mlflow.driver import TrackedRun
 from tfos.node_status import NodeStatus
-from tfos.spark import allocation
 from tfos.spark.connect import ConnectContext
 from tfos.spark.jobs import SparkJobs
 
@@ -132,10 +131,6 @@ class Cluster:
             self._launcher.start(launch_plan, plan.node_count, request.on_driver, plan.profile)
             with show.waiting():
                 self._launcher.wait_until_formed(request.registration_timeout)
-            if request.input_mode == "tensorflow":
-                # Those of nodes have a task to run; the fed ones were warned of before.
-                busy = {node["executor_id"] for node in self._coordinator.nodes()}
-                allocation.warn_of_idle_coordinator(sc, self._coordinator.executor_id, busy)
             LeavingWatch(sc, self._coordinator, self._closing.ended)
         except BaseException:
             self._closing.abort("the cluster could not be started")

@@ -23,7 +23,7 @@ from tfos.cluster.coordinator import Channel
 from tfos.cluster.coordinator_process import CoordinatorProcess
 from tfos.cluster.plan import ClusterPlan
 from tfos.errors import NodeFailedError, TfosError
-from tfos.spark.connect import ConnectContext
+from tfos.spark.connect import ConnectContext, ConnectTasks
 from tfos.spark.jobs import SparkJob
 
 logger = logging.getLogger(__name__)
@@ -78,6 +78,7 @@ class RemoteCoordinator:
         self._told_of_alteration = False
         self._why_unreached = "Spark Connect's server does not answer. It may have died"
         self._ended = threading.Event()
+        self._held: list[ConnectTasks] = []
 
     def listen(self, start: dict[str, Any]) -> dict[str, Any]:
         """Starts it in a Spark task and returns its ``listening``. A task that Spark does not run
@@ -103,7 +104,7 @@ class RemoteCoordinator:
             self._context,
             f"tfos-{cluster_id}-coordinator",
             f"tfos: start the coordinator of {self._context.appName}",
-            lambda: self._context.run_on_executor(function, self._profile),
+            lambda: self._context.run_on_executor(function, self._profile, self._held),
             lambda job: None,
         )
         try:
@@ -159,8 +160,10 @@ class RemoteCoordinator:
         self._end("was left to its lease")
 
     def close(self) -> None:
-        """Ends the threads."""
+        """Ends the threads, and lets go of its executor."""
         self._messages.put(None)
+        for tasks in self._held:
+            tasks.unpersist()
 
     def _end(self, trouble: str) -> None:
         self._trouble = self._trouble or trouble

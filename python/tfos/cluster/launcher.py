@@ -111,7 +111,7 @@ class Launcher:
         self, plan: launch.LaunchPlan, task: Callable[..., Any], nodes: range, profile: Any
     ) -> Any:
         tasks = self._jobs.tasks(task, nodes, profile)
-        if not plan.stay and not isinstance(tasks, ConnectTasks):
+        if not plan.stay:
             # Once the tasks have ended, Spark does not see that an executor has a node. But with
             # dynamic allocation it keeps executors that hold cached data, however idle.
             self._held.append(tasks.persist(StorageLevel.MEMORY_AND_DISK))
@@ -387,7 +387,7 @@ class Launcher:
         """From now on dynamic allocation may remove the executors of nodes that were fed."""
         # A program may stop its session first, which gives back everything.
         for held in self._held:
-            if held.ctx._jsc is not None:
+            if isinstance(held, ConnectTasks) or held.ctx._jsc is not None:
                 held.unpersist()
 
     def _ended(self, job: SparkJob) -> None:

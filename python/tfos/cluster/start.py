@@ -174,8 +174,9 @@ def start(
             while_waiting=lambda doing: progress.show([], doing),
             profile=profile,
         )
-    if request.input_mode == "spark":
+    if request.input_mode == "spark" or isinstance(sc, ConnectContext):
         allocation.warn_of_idle_executors(sc)
+    if request.input_mode == "spark":
         warn_of_speculation(sc)
     _warn_of_open_rpc(sc)
     return Cluster(sc, plan, progress, tracked)

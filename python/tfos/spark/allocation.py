@@ -16,7 +16,6 @@ logger = logging.getLogger(__name__)
 
 _PREFIX = "spark.dynamicAllocation."
 _MOST_EXECUTORS = f"{_PREFIX}maxExecutors"
-_IDLE_TIMEOUT = f"{_PREFIX}executorIdleTimeout"
 _CACHED_IDLE_TIMEOUT = f"{_PREFIX}cachedExecutorIdleTimeout"
 
 
@@ -61,40 +60,20 @@ def executors_for_people(spark_context: Any) -> str:
 
 
 def warn_of_idle_executors(spark_context: Any) -> None:
-    """Warns if Spark may remove idle executors of nodes that are fed.
+    """Warns if Spark may remove idle executors with nodes that are fed, or with a coordinator.
 
     Cached data keeps them (:class:`tfos.cluster.launcher.Launcher`), unless such executors have a
-    timeout, too. With Spark Connect nothing does: what a lost client has cached would stay.
+    timeout, too.
     """
     if not is_dynamic(spark_context):
         return
-    conf = spark_context.getConf()
-    if isinstance(spark_context, ConnectContext):
-        key, timeout, what_to_do = _IDLE_TIMEOUT, conf.get(_IDLE_TIMEOUT, "60s"), "Raise it"
-    else:
-        key, timeout = _CACHED_IDLE_TIMEOUT, conf.get(_CACHED_IDLE_TIMEOUT)
-        what_to_do = "Leave it out (then Spark keeps such executors), or raise it"
+    timeout = spark_context.getConf().get(_CACHED_IDLE_TIMEOUT)
     if timeout is None:
         return
     logger.warning(
-        "%s is %s: an executor that runs no task for that long is removed with its nodes, which "
-        "fails the cluster. %s above the longest time between two feeds",
-        key,
+        "%s is %s: an executor that runs no task for that long is removed with its nodes, or with "
+        "the coordinator of Spark Connect, which fails the cluster. Leave it out (then Spark keeps "
+        "such executors), or raise it above the longest time that such an executor has no task",
+        _CACHED_IDLE_TIMEOUT,
         timeout,
-        what_to_do,
-    )
-
-
-def warn_of_idle_coordinator(spark_context: Any, executor_id: str | None, busy: set[str]) -> None:
-    """Warns if Spark may remove the executor that the coordinator runs beside, as it is with none
-    of the nodes, whose executors are ``busy``. ``executor_id``: None where it is on the driver."""
-    if executor_id is None or executor_id in busy or not is_dynamic(spark_context):
-        return
-    logger.warning(
-        "%s is %s: executor %s runs the coordinator and no node, and is removed when it has run "
-        "no task for that long, which fails the cluster. Raise it above the time that the programs "
-        "take",
-        _IDLE_TIMEOUT,
-        spark_context.getConf().get(_IDLE_TIMEOUT, "60s"),
-        executor_id,
     )

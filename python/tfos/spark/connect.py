@@ -14,6 +14,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from pyspark import StorageLevel
+
 from tfos.errors import BadInputError
 from tfos.spark import executor, failures, versions
 
@@ -113,14 +115,28 @@ class ConnectContext:
             raise
         return "file:///"
 
-    def run_on_executor(self, function: Callable[[], Any], profile: Any = None) -> Any:
+    def run_on_executor(
+        self,
+        function: Callable[[], Any],
+        profile: Any = None,
+        held: list[ConnectTasks] | None = None,
+    ) -> Any:
         """What ``function()`` returns, or raises, in a task of its own. It must be known to the
-        executors' Python, or be pickled by value. ``profile``: the ResourceProfile of the task;
-        None: Spark's default. Raises :class:`tfos.errors.TfosError` where they lack tfos."""
+        executors' Python, or be pickled by value. Raises :class:`tfos.errors.TfosError` where they
+        lack tfos.
+
+        Args:
+            profile: the ResourceProfile of the task; None: Spark's default.
+            held: takes what holds the task's executor (:meth:`ConnectTasks.persist`); None:
+                nothing holds it.
+        """
         import cloudpickle
 
+        tasks = ConnectTasks(self.session, _Call(function), [0], profile)
+        if held is not None:
+            held.append(tasks.persist(StorageLevel.MEMORY_AND_DISK))
         try:
-            [(_, said)] = ConnectTasks(self.session, _Call(function), [0], profile).collect()
+            [(_, said)] = tasks.collect()
         except Exception as failure:  # Spark's and gRPC's, of many kinds
             found = failures.explained(failure)
             if found is failure:
@@ -181,7 +197,9 @@ class ConnectContext:
 
 class ConnectTasks:
     """What runs ``task([number])`` in a Spark task for each of the consecutive ``numbers``.
-    ``profile`` is the ResourceProfile of each task, registered before; None: Spark's default."""
+    ``profile`` is the ResourceProfile of each task, registered before; None: Spark's default.
+
+    Threads: one at a time, but :meth:`unpersist` may be called from any."""
 
     def __init__(
         self,
@@ -194,13 +212,38 @@ class ConnectTasks:
         self._results = source.mapInArrow(
             executor.SameVersion(_NumberedTask(task)), _RESULT, profile=profile
         )
+        self._level: StorageLevel | None = None
+
+    def persist(self, level: StorageLevel) -> ConnectTasks:
+        """Has Spark keep what the tasks yield on their executors, from when they are collected. So
+        dynamic allocation does not take these for idle until :meth:`unpersist`.
+
+        It is a local checkpoint, as Spark's server drops that with the session of a client that was
+        lost. What such a client has cached otherwise would stay as long as the server."""
+        self._level = level
+        return self
+
+    def unpersist(self) -> None:
+        """Lets go of the executors, soon: a server that is gone is called again for minutes.
+
+        They count as idle once the server has forgotten the plan, of which it keeps the last 16 of
+        a session, and has collected garbage, as it does every 30 minutes at least."""
+        self._level = None
+        _soon("tfos-connect-release", self._drop)
 
     def collect(self) -> list[tuple[int, bytes | None]]:
         """Runs the tasks, and returns all that they yield: numbers, each with bytes or None."""
+        results = self._results
+        if self._level is not None:
+            # Not eager: that would be a job of its own, and this one would not have the profile.
+            self._results = results = results.localCheckpoint(False, self._level)
         return [
             (row.number, None if row.result is None else bytes(row.result))
-            for row in self._results.collect()
+            for row in results.collect()
         ]
+
+    def _drop(self) -> None:
+        self._results = None  # Its end tells the server.
 
 
 class ConnectJobGroup:
@@ -227,14 +270,7 @@ class ConnectJobGroup:
     def cancel(self) -> None:
         """Cancels what runs, soon: a server that is gone is called again for minutes."""
         if self._cancelling is None or not self._cancelling.is_alive():
-            self._cancelling = threading.Thread(
-                target=self._interrupt, name="tfos-connect-cancel", daemon=True
-            )
-            try:
-                self._cancelling.start()
-            except RuntimeError:  # The interpreter ends, and starts no threads any more.
-                self._cancelling = threading.current_thread()  # It lives on, so once is enough.
-                self._interrupt()
+            self._cancelling = _soon("tfos-connect-cancel", self._interrupt)
 
     def task_counts(self) -> tuple[int, int]:
         """(tasks running now, tasks in all) as Spark has last said."""
@@ -255,6 +291,17 @@ class ConnectJobGroup:
         # Spark calls the handlers of a session for all its jobs, each from the thread that waits.
         if threading.current_thread() is self._thread and stages:
             self._counts = (inflight_tasks, sum(stage.num_tasks for stage in stages))
+
+
+def _soon(name: str, function: Callable[[], None]) -> threading.Thread:
+    """Calls ``function`` in a thread, so that nobody waits for a server that is gone."""
+    thread = threading.Thread(target=function, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # The interpreter ends, and starts no threads any more.
+        function()
+        return threading.current_thread()  # It lives on, so once is enough.
+    return thread
 
 
 class _NumberedTask:

@@ -16,6 +16,7 @@ import pytest
 from connect_server import ConnectServer
 from support.made_up_gpus import workers_with_gpus
 from support.places import IMPORT_PATHS, SCRIPTS, TESTS
+from support.scripts.connect_driver import EXECUTORS as WORKERS_TO_HOLD
 
 #: For all that one client does.
 BOUND_SECONDS = 600
@@ -47,12 +48,17 @@ def workers(tmp_path_factory):
 def said(workers, tmp_path_factory, request):
     """What became of each scenario: a function of its name."""
     conf = EXECUTORS | (DYNAMIC if request.param == "dynamic allocation" else {})
-    directory = tmp_path_factory.mktemp("client")
+    return _run(workers.url, tmp_path_factory.mktemp("client"), conf, *_SCENARIOS)
+
+
+def _run(master, directory, conf, *scenarios):
+    """Runs them with a server of their own, and returns what became of each: a function of its
+    name."""
     paths = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
-    with ConnectServer(workers.url, directory / "server", conf, IMPORT_PATHS) as server:
+    with ConnectServer(master, directory / "server", conf, IMPORT_PATHS) as server:
         script = SCRIPTS / "connect_driver.py"
         done = subprocess.run(
-            [sys.executable, str(script), server.url, str(directory), *_SCENARIOS],
+            [sys.executable, str(script), server.url, str(directory), *scenarios],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
             capture_output=True,
             text=True,
@@ -70,6 +76,17 @@ def test_each_node_has_a_gpu_and_an_executor_of_its_own(said, scenario):
     assert [len(each) for each in gpus] == [1, 1] and gpus[0] != gpus[1]
     assert len(set(found["result"]["executors"])) == 2
     assert found["result"]["coordinator"] in found["result"]["executors"]
+
+
+@pytest.mark.failure("executor removed", "feeding", "shutdown")
+def test_nodes_hold_their_executors_and_give_them_back(tmp_path):
+    conf = EXECUTORS | DYNAMIC
+    conf["spark.dynamicAllocation.maxExecutors"] = str(WORKERS_TO_HOLD)
+    conf["spark.dynamicAllocation.executorIdleTimeout"] = "2s"
+    conf["spark.cleaner.periodicGC.interval"] = "1s"  # A server that does little has no garbage.
+    with workers_with_gpus(WORKERS_TO_HOLD, tmp_path) as workers:
+        said = _run(workers.url, tmp_path, conf, "hold_executors")
+    assert said("hold_executors") == {"result": None}
 
 
 def test_a_profile_that_spark_refuses_is_said(said):

@@ -335,7 +335,7 @@ class FakeContext(ConnectContext):
             removeProgressHandler=lambda handler: None,
         )
 
-    def run_on_executor(self, function, profile):
+    def run_on_executor(self, function, profile, held):
         return self._first
 
     def on_server(self, name, function):

@@ -122,18 +122,6 @@ def test_no_more_executors_are_counted_on_than_may_come(is_known):
     assert "Ask for at most 6 nodes" in str(caught.value)
 
 
-def test_a_coordinator_on_an_executor_that_may_be_removed_is_warned_of(caplog):
-    for where, busy in ((None, set()), ("1", {"0", "1"})):
-        allocation.warn_of_idle_coordinator(dynamic(), where, busy)
-    allocation.warn_of_idle_coordinator(FakeSparkContext("yarn"), "1", {"0"})
-    assert caplog.records == []
-    allocation.warn_of_idle_coordinator(dynamic(executorIdleTimeout="5s"), "1", {"0"})
-    (record,) = caplog.records
-    assert record.levelname == "WARNING"
-    expected = "spark.dynamicAllocation.executorIdleTimeout is 5s: executor 1 runs the coordinator"
-    assert expected in record.getMessage()
-
-
 def test_executors_with_nodes_that_dynamic_allocation_may_remove_are_warned_of(caplog):
     timeout = {"cachedExecutorIdleTimeout": "90s"}
     for harmless in (dynamic(), dynamic("local[2]", **timeout), FakeSparkContext("yarn")):

@@ -7,6 +7,7 @@ far they are.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -17,6 +18,7 @@ import sys
 import threading
 import traceback
 
+import psutil
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -29,6 +31,8 @@ from support.programs import training
 from support.waiting import wait_for
 from tfos import parallel, util
 from tfos.errors import BadInputError, NodeFailedError
+from tfos.spark import executor
+from tfos.spark.connect import ConnectContext
 
 ROWS = 2000
 #: Seconds; a busy machine answers late.
@@ -312,6 +316,63 @@ def resources_refused(spark, directory):
 def gpu_each(spark, directory):
     """Nodes with a GPU each, where Spark's other tasks share them."""
     return _gpus_of_nodes(spark, directory, gpu_count=1)
+
+
+def hold_executors(spark, directory):
+    """What runs beside an executor, with no task there for longer than Spark keeps idle ones."""
+    held = []
+    place = ConnectContext(spark).run_on_executor(executor.executor_id, None, held)
+    _use_all_executors(spark, directory / "first")
+    _wait_until_left(spark, {place})
+    held.pop().unpersist()
+    _wait_until_none_is_left(spark)
+    arguments = {"dir": str(directory), "batch": 100}
+    with tfos.run(spark, programs.collect_rows, nodes=2, args=arguments) as cluster:
+        _use_all_executors(spark, directory / "second")
+        places = {node.executor_id for node in cluster.status()}
+        _wait_until_left(spark, places | {cluster._coordinator.executor_id})
+        cluster.train(frame(spark))
+    _wait_until_none_is_left(spark)
+    return cluster.ledger().complaint()
+
+
+#: How many Workers the test has for `hold_executors`, each with one executor of two slots.
+EXECUTORS = 3
+
+
+def _use_all_executors(spark, directory):
+    """Runs so many tasks at the same time that Spark needs all Workers for them."""
+    directory.mkdir()
+
+    def arrive(batches):
+        (directory / str(os.getppid())).touch()
+        wait_for(lambda: len(list(directory.iterdir())) >= EXECUTORS, "tasks in all executors")
+        yield from batches
+
+    spark.range(0, 2 * EXECUTORS, 1, 2 * EXECUTORS).mapInArrow(arrive, "id long").collect()
+
+
+def _wait_until_left(spark, ids):
+    """Waits until the executors with `ids` are all that the server has."""
+    wait_for(lambda: _executors(spark) == ids, lambda: f"{_executors(spark)} to be {ids}")
+
+
+def _wait_until_none_is_left(spark):
+    # Spark's server keeps the last plans of a session, and with them what they have kept.
+    for number in range(300):
+        _ = spark.range(number).schema
+    _wait_until_left(spark, set())
+
+
+def _executors(spark):
+    application = spark.conf.get("spark.app.id")
+    found = set()
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            words = process.cmdline()
+            if application in words and "--executor-id" in words:
+                found.add(words[words.index("--executor-id") + 1])
+    return found
 
 
 def _gpus_of_nodes(spark, directory, **options):
