@@ -21,15 +21,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hardening import checks_indexes, soft_spots
+from hardening import soft_spots, unchecked
 
 ALLOWED_LIBRARIES = re.compile(
     r"(libc|libgcc_s|libm|libpthread|libdl|librt|ld-linux-[\w-]+)\.so\.[\d.]+"
 )
 
-
-#: They index nothing, so there is nothing to check.
-WITHOUT_INDEXES = {"_hadoop_files.so"}
 
 #: What the C++ runtime would take of glibc 2.36 and 2.35: executors have 2.34 and newer.
 TOO_NEW = re.compile(r"\b(arc4random|_dl_find_object)\b")
@@ -65,14 +62,6 @@ def too_new_symbols(path: Path) -> list[str]:
     return sorted(set(TOO_NEW.findall(undefined)))
 
 
-def soft_spots_of_build(path: Path) -> list[str]:
-    """What ``path`` lacks of what every build asks for."""
-    found = soft_spots(path)
-    if path.name not in WITHOUT_INDEXES and not checks_indexes(path):
-        found.append("checks of indexes (_GLIBCXX_ASSERTIONS)")
-    return found
-
-
 def main(paths: list[str]) -> int:
     if not paths:
         sys.exit(__doc__)
@@ -82,7 +71,7 @@ def main(paths: list[str]) -> int:
             failures += [f"{path}: shows the symbol {name}" for name in leaked_symbols(path)]
         failures += [f"{path}: needs {name}" for name in foreign_libraries(path)]
         failures += [f"{path}: needs glibc's {name}" for name in too_new_symbols(path)]
-        failures += [f"{path}: lacks {what}" for what in soft_spots_of_build(path)]
+        failures += [f"{path}: lacks {what}" for what in soft_spots(path) + unchecked(path)]
     print("\n".join(failures) or f"{len(paths)} files are clean")
     return 1 if failures else 0
 

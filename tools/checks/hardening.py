@@ -10,6 +10,11 @@ import re
 import subprocess
 from pathlib import Path
 
+#: They index nothing, so there is nothing to check.
+WITHOUT_INDEXES = {"_hadoop_files.so"}
+#: They call nothing of the C library that writes to a buffer of a size known to the compiler.
+WITHOUT_BUFFERS = {"_hadoop_files.so", "_tensorflow_ops.so"}
+
 
 def readelf(option: str, path: Path) -> str:
     """What ``readelf`` says of it, in the untranslated form."""
@@ -33,6 +38,12 @@ def soft_spots(path: Path) -> list[str]:
     return [what for what, there in found.items() if not there]
 
 
-def checks_indexes(path: Path) -> bool:
-    """Whether the C++ library's assertions (_GLIBCXX_ASSERTIONS) are in ``path``: their message."""
-    return b"Assertion '%s' failed" in path.read_bytes()
+def unchecked(path: Path) -> list[str]:
+    """What ``path``, one of the binaries of tfos, does not check while it runs."""
+    found = {}
+    if path.name not in WITHOUT_INDEXES:  # The message of the C++ library's assertions.
+        found["indexes (_GLIBCXX_ASSERTIONS)"] = b"Assertion '%s' failed" in path.read_bytes()
+    if path.name not in WITHOUT_BUFFERS:
+        calls = re.findall(r"\b__(?!stack)\w+_chk\b", readelf("--dyn-syms", path))
+        found["the C library's buffers (_FORTIFY_SOURCE)"] = bool(calls)
+    return [f"checks of {what}" for what, there in found.items() if not there]

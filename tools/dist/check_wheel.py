@@ -21,7 +21,7 @@ from targets import GLIBC, TARGETS
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "checks"))
 from check_symbols import foreign_libraries, leaked_symbols
-from hardening import readelf, soft_spots
+from hardening import readelf, soft_spots, unchecked
 
 #: TensorFlow's wheel alone is two hundred times as much; ours shall be no burden.
 LIMIT_BYTES = 40 * 1024 * 1024
@@ -84,7 +84,7 @@ def problems(wheel: Path) -> list[str]:
             names.append(name)
             found += [f"{name}: needs glibc {version}" for version in too_new(path)]
             found += [f"{name}: needs {library}" for library in foreign_libraries(path)]
-            found += [f"{name}: lacks {what}" for what in soft_spots(path)]
+            found += [f"{name}: lacks {what}" for what in soft_spots(path) + unchecked(path)]
             if path.suffix == ".so":
                 found += [f"{name}: shows the symbol {symbol}" for symbol in leaked_symbols(path)]
     return found + [f"{wheel.name}: lacks {what}" for what in missing(wheel, names)]

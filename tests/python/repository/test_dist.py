@@ -15,7 +15,6 @@ import pytest
 
 import bill_of_materials
 import check_reproducible
-import check_symbols
 import check_wheel
 import hardening
 import make_dist
@@ -71,10 +70,14 @@ def test_checks_of_indexes_are_found(tmp_path, checked):
     define = ["-D_GLIBCXX_ASSERTIONS"] if checked else []
     path = tmp_path / "program"
     subprocess.run(["g++", "-O2", "-static-libstdc++", *define, "-o", path, source], check=True)
-    assert hardening.checks_indexes(path) == checked
-    # Built without, as tools/checks/check_symbols.py says of what tests run.
-    failures = check_symbols.soft_spots_of_build(path)
-    assert ("checks of indexes (_GLIBCXX_ASSERTIONS)" in failures) != checked
+    assert ("checks of indexes (_GLIBCXX_ASSERTIONS)" in hardening.unchecked(path)) != checked
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_checks_of_buffers_are_found(tmp_path, checked):
+    path = build(tmp_path, "-O2", *(["-D_FORTIFY_SOURCE=2"] if checked else []))
+    missing = "checks of the C library's buffers (_FORTIFY_SOURCE)" in hardening.unchecked(path)
+    assert missing != checked
 
 
 def test_a_symbol_of_a_new_glibc_is_found(tmp_path):
