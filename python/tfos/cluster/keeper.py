@@ -157,8 +157,7 @@ class Keeper:
             with self._changed:
                 self._ends = True
                 self._changed.notify_all()
-            with contextlib.suppress(BrokenPipeError):  # The executor that reads this may be gone.
-                print(f"tfos: the cluster ends: {reason}", file=sys.stderr, flush=True)
+            _log(f"the cluster ends: {reason}")
         grace = self._start.get("stop_grace_ms", 0) / 1000
         self._coordinator.await_end(grace + _END_SECONDS)
         if time.monotonic() - self._heard < self._lease:
@@ -300,6 +299,11 @@ class _Strangers:
         _hang_up(self._waiting.pop(number).connection)
 
 
+def _log(text: str) -> None:
+    with contextlib.suppress(BrokenPipeError):  # The executor that reads this may be gone.
+        print(f"tfos: {text}", file=sys.stderr, flush=True)
+
+
 def _hang_up(connection: socket.socket) -> None:
     """Its thread, which waits for it, closes it."""
     with contextlib.suppress(OSError):  # The other end may have gone.
@@ -321,6 +325,7 @@ class _Server(http.server.ThreadingHTTPServer):
         self.keeper = keeper
         self.strangers = _Strangers()
         self._tls = tls
+        self._told_of_alteration = False
         super().__init__((host, port), _Handler)
 
     def server_bind(self) -> None:
@@ -351,11 +356,24 @@ class _Server(http.server.ThreadingHTTPServer):
             self.strangers.became(number, connection)
             connection.do_handshake()
             _Handler(number, connection, client_address, self)
+        except ssl.SSLError as error:
+            self._tell_of_alteration(error, client_address[0])
         except OSError:
             pass  # A stranger without TLS, without end or too slow, or a client that has gone.
         finally:
             self.strangers.leave(number)
             self.shutdown_request(connection)
+
+
+    def _tell_of_alteration(self, error: ssl.SSLError, address: str) -> None:
+        """Once, as a stranger may do the same as often as he likes."""
+        if "BAD_RECORD_MAC" in str(error.reason) and not self._told_of_alteration:
+            self._told_of_alteration = True
+            _log(
+                f"data between {address} and the keeper on {socket.gethostname()} was altered in "
+                "transit and is refused, with all that follows it in its connection. This is said "
+                "once"
+            )
 
 
 class _HeadTooLongError(OSError):

@@ -1,6 +1,6 @@
 """An active attacker between Spark's server and the keeper of a cluster of Spark Connect: he changes,
-cuts, repeats and leaves out what they say. The client is told, and nothing is taken for what was
-not said."""
+cuts, repeats and leaves out what they say. The client is told each time, the keeper's log once, and
+nothing is taken for what was not said."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def attacks(overheard: list[Record]) -> Iterator[tuple[Record, str, Rule]]:
             yield place, "is left out", on(place, lambda said: b"")
 
 
-def test_nothing_is_taken_for_what_was_not_said(said):
+def test_nothing_is_taken_for_what_was_not_said(said, capfd):
     overheard: list[Record] = []
 
     def listen(record):
@@ -188,6 +188,8 @@ def test_nothing_is_taken_for_what_was_not_said(said):
             trouble = ask(said, number, port=port).get("trouble", "none")
         told = "reach the executor" if "cut" in what else "was altered in transit"
         assert told in trouble, f"{place.place} {what}: {trouble}"
+
+    assert capfd.readouterr().err.count("was altered in transit and is refused") == 1
 
     # Whatever was taken comes before this one.
     last, taken, after = reason(len(all_attacks) + 1), "", 0
