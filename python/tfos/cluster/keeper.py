@@ -364,7 +364,6 @@ class _Server(http.server.ThreadingHTTPServer):
             self.strangers.leave(number)
             self.shutdown_request(connection)
 
-
     def _tell_of_alteration(self, error: ssl.SSLError, address: str) -> None:
         """Once, as a stranger may do the same as often as he likes."""
         if "BAD_RECORD_MAC" in str(error.reason) and not self._told_of_alteration:

@@ -12,12 +12,13 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
-
-from pyspark import StorageLevel
+from typing import TYPE_CHECKING, Any
 
 from tfos.errors import BadInputError
 from tfos.spark import executor, failures, versions
+
+if TYPE_CHECKING:
+    from pyspark import StorageLevel
 
 logger = logging.getLogger(__name__)
 
@@ -131,6 +132,7 @@ class ConnectContext:
                 nothing holds it.
         """
         import cloudpickle
+        from pyspark import StorageLevel
 
         tasks = ConnectTasks(self.session, _Call(function), [0], profile)
         if held is not None:
