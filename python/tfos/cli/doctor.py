@@ -67,7 +67,7 @@ def all_checks(
         check_tfos(),
         check_extension(),
         check_executable(),
-        check_jar(),
+        check_jar(version_of),
         check_spark(version_of, spark),
         check_rpc_of_defaults(environ, version_of),
         check_hadoop_client(),
@@ -113,21 +113,23 @@ def check_executable() -> Check:
         return Check(FAIL, "tfos executable", str(error), _INSTALL_THE_WHEEL)
 
 
-def check_jar() -> Check:
+def check_jar(version_of: VersionOf) -> Check:
     from tfos.errors import TfosError
     from tfos.spark import jar
 
+    what = "jar for the JVM"
+    without = (
+        "without it Python workers feed and score, more slowly, and programs in Scala and Java "
+        "don't run: "
+    )
     try:
-        return Check(OK, "jar for the JVM", jar.path())
+        path = jar.path()
     except TfosError as error:
-        return Check(
-            WARN,
-            "jar for the JVM",
-            str(error),
-            "without it Python workers feed and score, more slowly, and programs in Scala "
-            "and Java don't "
-            "run: build the wheel where Maven is installed",
-        )
+        return Check(WARN, what, str(error), f"{without}build the wheel where Maven is installed")
+    spark = version_of("pyspark")
+    if spark and (reason := versions.why_not_spark(spark)):
+        return Check(WARN, what, f"{path}: {reason}", f"{without}use such a Spark")
+    return Check(OK, what, path)
 
 
 def check_spark(version_of: VersionOf, home: Path | None) -> Check:

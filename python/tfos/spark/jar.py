@@ -68,8 +68,8 @@ def why_unloadable(sc: Any) -> str:
 
     An older Java ends the connection of py4j when it finds classes of a newer one.
     """
-    if not versions.fits_jar(sc.version):
-        return f"the jar of tfos needs Spark 3.5 or 4, and this is {sc.version}"
+    if reason := versions.why_not_spark(sc.version):
+        return reason
     return versions.why_not_java(sc._jvm.java.lang.System.getProperty("java.specification.version"))
 
 

@@ -94,10 +94,12 @@ def broadcasts() -> dict[int, Any]:
     return registry
 
 
-def fits_jar(version: str) -> bool:
-    """Whether the jar's classes fit this Spark."""
+def why_not_spark(version: str) -> str:
+    """Why the jar's classes don't fit this Spark; "" when they do."""
     oldest, too_new = _OF_JAR
-    return oldest <= number_of(version) < too_new
+    if oldest <= number_of(version) < too_new:
+        return ""
+    return f"the jar of tfos needs Spark 3.5 or 4, and this is {version}"
 
 
 def why_not_java(java: str) -> str:

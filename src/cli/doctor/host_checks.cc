@@ -25,7 +25,8 @@
 namespace tfos::cli {
 namespace {
 
-constexpr int kOldestJava = 17;
+constexpr int kOldestJava = 17;  // That Spark 4 runs on.
+constexpr int kJavaOfJar = 11;   // That the jar was compiled for.
 // TensorFlow's and NCCL's own shared memory; the feed uses memfd regions and needs none of it.
 constexpr std::uint64_t kSmallestSharedMemory = std::uint64_t{64} << 20;
 
@@ -149,7 +150,13 @@ Check JudgeJava(const Result<CapturedRun>& version) {
     return {CheckLevel::kFail, kWhat,
             fmt::format("java -version {}: {}", version->exit.Describe(), found), advice};
   }
-  if (*release < kOldestJava) return {CheckLevel::kWarn, kWhat, found, advice + " for Spark 4"};
+  if (*release < kOldestJava) {
+    const std::string or_else =
+        *release < kJavaOfJar
+            ? fmt::format(", or Java {} for the jar of tfos with Spark 3.5", kJavaOfJar)
+            : "";
+    return {CheckLevel::kWarn, kWhat, found, advice + " for Spark 4" + or_else};
+  }
   return {CheckLevel::kOk, kWhat, found, ""};
 }
 

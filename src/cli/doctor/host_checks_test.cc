@@ -8,6 +8,7 @@
 namespace tfos::cli {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 Result<CapturedRun> Printed(std::string output, int code = 0) {
@@ -29,7 +30,14 @@ TEST(HostChecksTest, ReadsTheFeatureReleaseOfJava) {
 TEST(HostChecksTest, JavaMustBeThereAndNewEnough) {
   EXPECT_EQ(JudgeJava(NotThere()).level, CheckLevel::kFail);
   EXPECT_EQ(JudgeJava(Printed("openjdk version \"17.0.15\"\n")).level, CheckLevel::kOk);
-  EXPECT_EQ(JudgeJava(Printed("openjdk version \"11.0.2\"\n")).level, CheckLevel::kWarn);
+  const Check of_spark_3 = JudgeJava(Printed("openjdk version \"11.0.2\"\n"));
+  EXPECT_EQ(of_spark_3.level, CheckLevel::kWarn);
+  EXPECT_THAT(of_spark_3.advice,
+              EndsWith("Java 17 or newer and put it on PATH or set JAVA_HOME for Spark 4"));
+  const Check without_jar = JudgeJava(Printed("openjdk version \"1.8.0_392\"\n"));
+  EXPECT_EQ(without_jar.level, CheckLevel::kWarn);
+  EXPECT_THAT(without_jar.advice,
+              EndsWith("for Spark 4, or Java 11 for the jar of tfos with Spark 3.5"));
   const Check broken = JudgeJava(Printed("Error: could not find libjvm\n", 1));
   EXPECT_EQ(broken.level, CheckLevel::kFail);
   EXPECT_THAT(broken.found, HasSubstr("libjvm"));

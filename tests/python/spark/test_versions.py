@@ -59,7 +59,7 @@ def test_stages_are_saved_by_what_the_version_takes(version, used):
 )
 def test_what_a_version_can_do(version, in_python, jar):
     assert versions.has_python_data_sources(version) is in_python
-    assert versions.fits_jar(version) is jar
+    assert (versions.why_not_spark(version) == "") is jar
 
 
 @pytest.mark.parametrize(
