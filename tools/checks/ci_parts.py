@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Divides what takes too long for one run of CI: each run takes one part, beside lint and tests.
-The commit's hash chooses it. Over many commits each gets its turn.
+"""Divides what takes too long for one run of CI: each run takes one part, beside what all take
+(.ci/run). The commit's hash chooses it. Over many commits each gets its turn.
 
     tools/checks/ci_parts.py list             each part, its minutes and its command
     tools/checks/ci_parts.py choose COMMIT    the part that CI runs for this commit
@@ -16,10 +16,9 @@ import sys
 
 from sanitizer_parts import EXTENSION, FOLDERS, SANITIZERS
 
-#: Minutes of each part on two cores, with nothing in ccache: each must fit beside the tests.
+#: Minutes of each part on two cores, with nothing in ccache: each must fit beside the rest, which
+#: takes 60.
 MINUTES = {
-    "analyse": 8,
-    "fuzz": 12,
     "chaos": 8,
     "address/data": 7,
     "address/feed": 10,
@@ -40,7 +39,7 @@ MINUTES = {
     "long/walkthroughs": 9,
     "long/others": 9,
 }
-LONGEST = 12
+LONGEST = 10
 
 TESTS = "tests/python"
 #: {part of the long tests: its folders}. One more, long/others, has those of all other folders.
@@ -64,8 +63,8 @@ class Part:
 
 
 def checks() -> list[Part]:
-    """The parts with Clang, its sanitizers, failures and other versions of Spark."""
-    parts = [Part(name, f"make {name}") for name in ("analyse", "fuzz", "chaos")]
+    """The parts with failures, sanitizers and other versions of Spark."""
+    parts = [Part("chaos", "make chaos")]
     for sanitizer in SANITIZERS:
         parts += [
             Part(f"{sanitizer}/{name}", f"make sanitize-{sanitizer} PART={name}")

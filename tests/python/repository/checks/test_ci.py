@@ -57,8 +57,9 @@ def test_a_good_run_ends_with_its_slowest_tests(ci):
     assert (done.returncode, done.stderr) == (0, "")
     _, end = done.stdout.split("What each step took:")
     lines = [line.strip() for line in end.splitlines() if line]
-    assert lines[:3] == ["1 s  make lint", "1 s  make test", "1 s  make demo"]
-    assert lines[3:5] == ["The 20 slowest tests:", "7.5 s  tests.test_it::test_slow"]
+    targets = ("lint", "test", "demo", "analyse", "fuzz")
+    assert lines[:5] == [f"1 s  make {target}" for target in targets]
+    assert lines[5:7] == ["The 20 slowest tests:", "7.5 s  tests.test_it::test_slow"]
     assert lines[-1] == "2 passed, 0 failed, 0 skipped"
 
 
@@ -77,8 +78,9 @@ def test_a_failed_step_fails_the_run_though_all_tests_have_passed(ci):
     assert done.stdout.splitlines()[-1] == "2 passed, 0 failed, 0 skipped"
 
 
-def test_a_failed_demo_fails_the_run(ci):
-    assert ci(test=ci.leave(), demo="exit 2").returncode == 1
+@pytest.mark.parametrize("target", ["demo", "analyse", "fuzz"])
+def test_what_fails_beside_the_tests_fails_the_run(ci, target):
+    assert ci(test=ci.leave(), **{target: "exit 2"}).returncode == 1
 
 
 def test_a_run_that_ends_before_the_tests_has_none_to_report(ci):
