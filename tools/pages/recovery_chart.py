@@ -19,6 +19,7 @@ IMAGE = ROOT / "docs" / "images" / "recovery.svg"
 ROWS = {
     "killed": ("tfos, a node killed", "tfos"),
     "frozen": ("tfos, a node frozen", "tfos"),
+    "cut": ("tfos, a link cut", "tfos"),
     "killed, Ray Train": ("Ray Train, a worker killed", "rival"),
 }
 
@@ -136,7 +137,7 @@ def chart(page):
     others, again = [], []
     for name, (step, whole, program) in rows.items():
         label, style = ROWS[name]
-        if name == "frozen":
+        if name in ("frozen", "cut"):
             others.append((label, step, [("wait", silence), (style, step.median - silence)]))
         else:
             others.append((label, step, [(style, step.median)]))
@@ -147,7 +148,7 @@ def chart(page):
             again.append((label, whole, [(style, whole.median)]))
     figure.panel(
         "Until the others make their next step",
-        [("wait", f"the {silence:.0f} s after which a frozen node is lost"), ("tfos", "the rest")],
+        [("wait", f"the {silence:.0f} s after which a silent node is lost"), ("tfos", "the rest")],
         others,
     )
     figure.panel(
