@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs each fuzz target of build/asan-ubsan, beginning with what fuzz/corpus holds:
+# Runs each fuzz target of build/asan-ubsan, beginning with what fuzz/corpus holds, one on each core:
 #   tools/fuzz.sh SECONDS
 # What they try is kept in build/fuzz. An input that one fails on is left there, too: once mended it
 # belongs into fuzz/corpus/TARGET, where a test replays it.
@@ -7,20 +7,21 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 seconds=${1:?usage: tools/fuzz.sh SECONDS}
-found=0
-for corpus in fuzz/corpus/*/; do
-  target=$(basename "$corpus")
-  tried=build/fuzz/$target
+
+run_target() {
+  local target=$1 seconds=$2
+  local tried=build/fuzz/$target log=build/fuzz/$target.log
   mkdir -p "$tried"
-  echo "$target ..."
-  log=$tried.log
   if ! "build/asan-ubsan/fuzz/$target" -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=30 \
-    -artifact_prefix="$tried-" "$tried" "$corpus" >"$log" 2>&1; then
+    -artifact_prefix="$tried-" "$tried" "fuzz/corpus/$target" >"$log" 2>&1; then
     tail -n 60 "$log"
     echo "$target FAILED; its whole output is in $log" >&2
-    found=1
-    continue
+    return 1
   fi
-  grep -E '^Done ' "$log"
-done
-exit "$found"
+  echo "$target: $(grep -E '^Done ' "$log")"
+}
+export -f run_target
+
+# It goes on after a target that fails, and fails then.
+find fuzz/corpus -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | sort |
+  xargs -P "$(nproc)" -I '{}' bash -c 'run_target "$@"' bash '{}' "$seconds"
