@@ -129,14 +129,16 @@ asio::awaitable<void> QuestionDesk::AnswerAboutStacks(int number, bool gentle) {
   }
   const bool answered = told.count > before;
   const std::string text = answered ? told.text : std::string();
-  // Before the threads stand for a moment: some system calls have another name afterwards.
+  // Before the threads stand for a moment: afterwards some system calls have another name, and a
+  // frozen thread may look like one that runs.
+  const std::string standstill = answered ? std::string() : DescribeStandstillNow();
   std::string rest = fmt::format("\nThreads of process {}, as the kernel sees them:\n{}", pid_,
                                  DescribeThreads(static_cast<pid_t>(pid_)));
   if (!gentle) {
     const std::string native = co_await FindNativeCalls();
     if (!native.empty()) rest = "\n" + native + rest;
   }
-  Say(number, DescribeStacks(answered ? &text : nullptr, rest));
+  Say(number, DescribeStacks(answered ? &text : nullptr, standstill, rest));
 }
 
 asio::awaitable<std::string> QuestionDesk::FindNativeCalls() {
@@ -202,10 +204,12 @@ asio::awaitable<void> QuestionDesk::AnswerAboutProfile(Question question) {
 }
 
 std::string QuestionDesk::WhyNoAnswer() const {
+  return fmt::format("the node's process gives no answer: {}", DescribeStandstillNow());
+}
+
+std::string QuestionDesk::DescribeStandstillNow() const {
   const Result<ProcessState> state = ReadProcessState(static_cast<pid_t>(pid_));
-  return fmt::format(
-      "the node's process gives no answer: {}",
-      state.ok() ? DescribeStandstill(*state) : std::string(state.status().message()));
+  return state.ok() ? DescribeStandstill(*state) : std::string(state.status().message());
 }
 
 std::string QuestionDesk::WhyNoProfile(const std::string& by) const {
@@ -225,19 +229,17 @@ bool QuestionDesk::HasThreads() const {
   return state.ok() && !state->dumping_core && state->state != 'Z' && state->state != 'X';
 }
 
-std::string QuestionDesk::DescribeStacks(const std::string* told, const std::string& rest) const {
+std::string QuestionDesk::DescribeStacks(const std::string* told, const std::string& standstill,
+                                         const std::string& rest) const {
   if (pid_ == 0) return "the node's process has not been started yet\n";
   if (ended_) return "the node has ended\n";
-  const Result<ProcessState> state = ReadProcessState(static_cast<pid_t>(pid_));
   std::string text;
   if (told != nullptr && told->empty()) {
     text = "the node runs no Python, or has not come to it yet\n";
   } else if (told != nullptr) {
     text = *told;
   } else {
-    text = fmt::format(
-        "no stacks of Python: the process gives no answer: {}\n",
-        state.ok() ? DescribeStandstill(*state) : std::string(state.status().message()));
+    text = fmt::format("no stacks of Python: the process gives no answer: {}\n", standstill);
   }
   return text + rest;
 }

@@ -86,13 +86,16 @@ class QuestionDesk {
   void Say(int number, std::string text) const;
   void Refuse(int number, std::string why) const;
   void Tell(int number, const OutputLog::Piece& piece) const;
-  /// `told`: by the process; nullptr if it has not answered. `rest`: what follows that.
-  std::string DescribeStacks(const std::string* told, const std::string& rest) const;
+  /// `told`: by the process; nullptr if it has not answered, for the reason `standstill`. `rest`:
+  /// what follows that.
+  std::string DescribeStacks(const std::string* told, const std::string& standstill,
+                             const std::string& rest) const;
   /// Whether threads of the process may still be in native calls.
   bool HasThreads() const;
   /// Why this process can't be profiled now; empty: it can.
   std::string WhyNoProfile(const std::string& by) const;
   std::string WhyNoAnswer() const;
+  std::string DescribeStandstillNow() const;
 
   boost::asio::any_io_executor executor_;
   const Send send_;

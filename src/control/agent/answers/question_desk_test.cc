@@ -378,6 +378,25 @@ TEST_F(QuestionDeskTest, AProcessThatIsStoppedIsNotAsked) {
               AllOf(HasSubstr("it is frozen (stopped by SIGSTOP"), Not(HasSubstr("Native calls"))));
 }
 
+// To find native calls stops threads and lets go of them, and one that was frozen may run a moment.
+TEST_F(QuestionDeskTest, AProcessIsCalledWhatItWasBeforeItsNativeCallsWereFound) {
+  auto process = Subprocess::Start({.argv = {"/bin/sleep", "600"}});
+  ASSERT_TRUE(process.ok());
+  const auto pid = (*process)->pid();
+  ::kill(pid, SIGSTOP);
+  siginfo_t info;
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED | WNOWAIT), 0);
+  Begin(pid);
+  native_calls_ = "";
+  AskForStacks();
+  ASSERT_THAT(answers_, IsEmpty());
+  ::kill(pid, SIGCONT);
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &info, WCONTINUED | WNOWAIT), 0);
+  desk_.OnNativeCalls("Native calls\n");
+  AwaitAnswers(1);
+  EXPECT_THAT(answers_[0].text, HasSubstr("it is frozen (stopped by SIGSTOP"));
+}
+
 TEST_F(QuestionDeskTest, BeforeTheProcessThereIsNothingToTell) {
   AskForStacks();
   AskForOutput(-1);
