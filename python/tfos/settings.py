@@ -107,6 +107,15 @@ SETTINGS: tuple[Setting, ...] = (
         "address other nodes use to reach a node; empty: the one it reaches the coordinator from",
     ),
     Setting(
+        "node.bindAddress",
+        str,
+        "all",
+        "",
+        "addresses of its host on which a node listens for rows, tensors and parameters. all: "
+        "those of IPv4 and IPv6; advertised: only the one that others use to reach it",
+        choices=("all", "advertised"),
+    ),
+    Setting(
         "node.startTimeout",
         float,
         600.0,
@@ -226,13 +235,6 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "stop.grace", float, 5.0, "seconds", "time between TERM and KILL when a node is stopped"
-    ),
-    Setting(
-        "feed.bindAddress",
-        str,
-        "0.0.0.0",
-        "",
-        "address a node listens on for feeders of other hosts; 0.0.0.0: all of IPv4 and IPv6",
     ),
     Setting("feed.memory", int, 256 << 20, "bytes", "maximum memory for chunks in one node", 1),
     Setting(

@@ -21,29 +21,59 @@ bool SetOption(int fd, int level, int option, int value) {
   return ::setsockopt(fd, level, option, &value, sizeof(value)) == 0;
 }
 
-/// A socket for all of the host's addresses. Without IPv6 in the kernel: for those of IPv4.
-UniqueFd OpenForAll(int& family, int flags) {
-  family = AF_INET6;
-  UniqueFd fd(::socket(family, SOCK_STREAM | flags, 0));
-  if (fd.valid() && SetOption(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0)) return fd;
-  family = AF_INET;
-  return UniqueFd(::socket(family, SOCK_STREAM | flags, 0));
-}
+/// Whichever of the two it is: a host may have addresses of IPv6 alone.
+bool IsAll(const std::string& address) { return address == "0.0.0.0" || address == "::"; }
 
-bool BindToAll(int fd, int family, std::uint16_t port) {
-  sockaddr_in6 all6{};
-  all6.sin6_family = AF_INET6;
-  all6.sin6_port = htons(port);
-  sockaddr_in all4{};
-  all4.sin_family = AF_INET;
-  all4.sin_port = htons(port);
-  return family == AF_INET6
-             ? ::bind(fd, reinterpret_cast<const sockaddr*>(&all6), sizeof(all6)) == 0
-             : ::bind(fd, reinterpret_cast<const sockaddr*>(&all4), sizeof(all4)) == 0;
-}
+/// A socket that is yet to be bound, to one address or to all of the host's.
+class UnboundSocket {
+ public:
+  static Result<UnboundSocket> Open(const std::string& address, std::uint16_t port, int flags) {
+    UnboundSocket opened(IsAll(address), port, flags);
+    // Of IPv6, those of IPv4 included. Without IPv6 in the kernel: of IPv4.
+    TFOS_ASSIGN_OR_RETURN(opened.address_, NumericAddress(opened.is_all_ ? "::" : address, port));
+    opened.fd_.Reset(opened.OpenOfFamily());
+    if (opened.is_all_ && (!opened.fd_.valid() ||
+                           !SetOption(opened.fd_.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0))) {
+      TFOS_RETURN_IF_ERROR(opened.FallBack());
+    }
+    if (!opened.fd_.valid()) return Status::FromErrno(errno, "create a TCP socket");
+    return opened;
+  }
 
-/// The kernel knows IPv6, and this host has switched it off.
-bool HasNoIpv6(int family) { return errno == EADDRNOTAVAIL && family == AF_INET6; }
+  /// Binds it, or says why not in errno.
+  bool Bind(bool reuse_address) {
+    if (BindOnce(reuse_address)) return true;
+    // The kernel knows IPv6, and this host has switched it off.
+    const bool has_no_ipv6 = is_all_ && errno == EADDRNOTAVAIL && address_->ai_family == AF_INET6;
+    return has_no_ipv6 && FallBack().ok() && fd_.valid() && BindOnce(reuse_address);
+  }
+
+  int fd() const { return fd_.get(); }
+  UniqueFd Take() { return std::move(fd_); }
+
+ private:
+  UnboundSocket(bool is_all, std::uint16_t port, int flags)
+      : is_all_(is_all), port_(port), flags_(flags) {}
+
+  int OpenOfFamily() const { return ::socket(address_->ai_family, SOCK_STREAM | flags_, 0); }
+
+  Status FallBack() {
+    TFOS_ASSIGN_OR_RETURN(address_, NumericAddress("0.0.0.0", port_));
+    fd_.Reset(OpenOfFamily());
+    return {};
+  }
+
+  bool BindOnce(bool reuse_address) {
+    if (reuse_address) SetOption(fd_.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+    return ::bind(fd_.get(), address_->ai_addr, address_->ai_addrlen) == 0;
+  }
+
+  bool is_all_;
+  std::uint16_t port_;
+  int flags_;
+  Addresses address_;
+  UniqueFd fd_;
+};
 
 /// Binds a port on which there is nothing but connections in TIME_WAIT, as the last server's leave
 /// for a minute.
@@ -52,10 +82,10 @@ bool HasNoIpv6(int family) { return errno == EADDRNOTAVAIL && family == AF_INET6
 /// listen: another holder, for one. Listening is what the kernel grants to one of them only, and
 /// from then on it lets nobody bind with SO_REUSEADDR. So we listen for a moment, without the
 /// option from then on, and stop: a bound socket that was shut down keeps its port.
-bool BindPastTimeWait(int fd, int family, std::uint16_t port) {
-  return SetOption(fd, SOL_SOCKET, SO_REUSEADDR, 1) && BindToAll(fd, family, port) &&
-         ::listen(fd, 0) == 0 && SetOption(fd, SOL_SOCKET, SO_REUSEADDR, 0) &&
-         ::shutdown(fd, SHUT_RD) == 0;
+bool BindPastTimeWait(UnboundSocket& socket) {
+  return socket.Bind(/*reuse_address=*/true) && ::listen(socket.fd(), 0) == 0 &&
+         SetOption(socket.fd(), SOL_SOCKET, SO_REUSEADDR, 0) &&
+         ::shutdown(socket.fd(), SHUT_RD) == 0;
 }
 
 }  // namespace
@@ -85,29 +115,12 @@ Result<TcpListener> ListenTcp(const std::string& address, std::uint16_t first, s
   if (first > last) {
     return Status(ErrorKind::kBadInput, fmt::format("a port range from {} to {}", first, last));
   }
-  // Whichever of the two it is: a host may have addresses of IPv6 alone.
-  const bool on_all = address == "0.0.0.0" || address == "::";
   for (unsigned port = first; port <= last; ++port) {
     const auto number = static_cast<std::uint16_t>(port);
-    TFOS_ASSIGN_OR_RETURN(const Addresses addresses, NumericAddress(address, number));
-    int family = addresses->ai_family;
-    UniqueFd fd = on_all ? OpenForAll(family, kSocketFlags)
-                         : UniqueFd(::socket(family, SOCK_STREAM | kSocketFlags, 0));
-    if (!fd.valid()) return Status::FromErrno(errno, "create a TCP socket");
-    const auto bind = [&] {
-      SetOption(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-      return on_all ? BindToAll(fd.get(), family, number)
-                    : ::bind(fd.get(), addresses->ai_addr, addresses->ai_addrlen) == 0;
-    };
-    bool is_bound = bind();
-    if (!is_bound && on_all && HasNoIpv6(family)) {
-      family = AF_INET;
-      fd.Reset(::socket(family, SOCK_STREAM | kSocketFlags, 0));
-      is_bound = fd.valid() && bind();
-    }
-    if (is_bound && ::listen(fd.get(), kBacklog) == 0) {
-      TFOS_ASSIGN_OR_RETURN(const std::uint16_t bound, LocalPort(fd.get()));
-      return TcpListener{std::move(fd), bound};
+    TFOS_ASSIGN_OR_RETURN(UnboundSocket socket, UnboundSocket::Open(address, number, kSocketFlags));
+    if (socket.Bind(/*reuse_address=*/true) && ::listen(socket.fd(), kBacklog) == 0) {
+      TFOS_ASSIGN_OR_RETURN(const std::uint16_t bound, LocalPort(socket.fd()));
+      return TcpListener{socket.Take(), bound};
     }
     if (errno != EADDRINUSE) {
       return Status::FromErrno(errno, fmt::format("listen on {} port {}", address, port));
@@ -126,25 +139,18 @@ Status ListenOn(int fd, std::string_view what) {
   return {};
 }
 
-Result<TcpListener> HoldTcpPort(std::uint16_t port) {
-  int family = AF_INET6;
-  UniqueFd fd = OpenForAll(family, SOCK_CLOEXEC);
-  if (!fd.valid()) return Status::FromErrno(errno, "open a TCP socket");
-  bool bound = BindToAll(fd.get(), family, port);
-  if (!bound && HasNoIpv6(family)) {
-    family = AF_INET;
-    fd.Reset(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    bound = fd.valid() && BindToAll(fd.get(), family, port);
-  }
-  if (!bound && (errno != EADDRINUSE || port == 0 || !BindPastTimeWait(fd.get(), family, port))) {
-    return Status::FromErrno(errno, fmt::format("bind TCP port {}", port));
+Result<TcpListener> HoldTcpPort(const std::string& address, std::uint16_t port) {
+  TFOS_ASSIGN_OR_RETURN(UnboundSocket socket, UnboundSocket::Open(address, port, SOCK_CLOEXEC));
+  if (!socket.Bind(/*reuse_address=*/false) &&
+      (errno != EADDRINUSE || port == 0 || !BindPastTimeWait(socket))) {
+    return Status::FromErrno(errno, fmt::format("bind TCP port {} on {}", port, address));
   }
   // Only now: a bind with SO_REUSEPORT would succeed next to another holder of the same port.
-  if (!SetOption(fd.get(), SOL_SOCKET, SO_REUSEPORT, 1)) {
+  if (!SetOption(socket.fd(), SOL_SOCKET, SO_REUSEPORT, 1)) {
     return Status::FromErrno(errno, fmt::format("share TCP port {}", port));
   }
-  TFOS_ASSIGN_OR_RETURN(const std::uint16_t number, LocalPort(fd.get()));
-  return TcpListener{std::move(fd), number};
+  TFOS_ASSIGN_OR_RETURN(const std::uint16_t number, LocalPort(socket.fd()));
+  return TcpListener{socket.Take(), number};
 }
 
 }  // namespace tfos::net

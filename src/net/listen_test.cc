@@ -52,10 +52,10 @@ TEST_P(ListenWithoutIpv6Test, AllAddressesAreThoseOfIpv4) {
 
 TEST_P(ListenWithoutIpv6Test, APortIsHeldForIpv4) {
   const NoIpv6 host(GetParam());
-  const Result<TcpListener> held = HoldTcpPort(0);
+  const Result<TcpListener> held = HoldTcpPort("0.0.0.0", 0);
   ASSERT_TRUE(held.ok()) << held.status().ToString();
   EXPECT_EQ(FamilyOf(held->fd.get()), AF_INET);
-  EXPECT_EQ(HoldTcpPort(held->port).status().code().value(), EADDRINUSE);
+  EXPECT_EQ(HoldTcpPort("0.0.0.0", held->port).status().code().value(), EADDRINUSE);
   ASSERT_TRUE(ListenOn(held->fd.get(), "on the port").ok());
   EXPECT_TRUE(ConnectsOverIpv4(held->port));
 }

@@ -74,6 +74,8 @@ class LaunchPlan:
     #: 0: no limit.
     answer_timeout_ms: int
     advertised_address: str
+    #: Empty: the advertised one.
+    bind_address: str
     ports: str
     python: str
     keep_omp_num_threads: bool
@@ -337,6 +339,7 @@ def _bootstrap(
         cwd=as_bytes(os.getcwd()),
         environment=[as_bytes(f"{name}={value}") for name, value in environment.items()],
         advertised_address=plan.advertised_address,
+        bind_address=plan.bind_address,
         ports=plan.ports,
         gpus=_gpu_request(plan, node_id, executor_id, gpus),
         log_level=plan.log_level,

@@ -183,7 +183,6 @@ class ClusterPlan:
                 "servers_return": self.returning_nodes > 0,
                 "may_lose_nodes": settings.max_lost_nodes > 0,
                 "feed_cache_directory": settings.feed_cache_directory,
-                "feed_bind_address": settings.feed_bind_address,
                 "feed_pickle": settings.feed_pickle,
                 "tensors": {
                     "shared_memory": settings.tensors_shared_memory,
@@ -200,6 +199,7 @@ class ClusterPlan:
             heartbeat_timeout_ms=round(settings.heartbeat_timeout * 1000),
             answer_timeout_ms=math.ceil(settings.node_answer_timeout * 1000),
             advertised_address=settings.node_advertised_address,
+            bind_address="0.0.0.0" if settings.node_bind_address == "all" else "",
             ports=settings.ports,
             python=settings.python,
             keep_omp_num_threads=conf.contains("spark.executorEnv.OMP_NUM_THREADS"),

@@ -225,7 +225,7 @@ def _start_feed(link: AgentLink) -> FeedSource | None:
         memory_bytes=node["feed_memory"],
         cache_memory_bytes=node["feed_cache_memory"],
         cache_directory=node["feed_cache_directory"] or _local_directory(),
-        bind_address=node["feed_bind_address"],
+        bind_address=link.bootstrap["bind_address"],
         ports=node["ports"],
         encrypt=link.bootstrap["encrypt"],
         pickle=node["feed_pickle"],

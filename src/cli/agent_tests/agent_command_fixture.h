@@ -190,6 +190,7 @@ class AgentCommandTest : public ::testing::Test {
         {"cwd", "/"},
         {"environment", {"PATH=/usr/local/bin:/usr/bin:/bin", "GIVEN=caf\u00e9"}},
         {"advertised_address", ""},
+        {"bind_address", "0.0.0.0"},
         {"ports", "0"},
         {"gpus", {{"assigned", json::array()}, {"count", 0}, {"fraction", 0.0}}},
         {"log_level", "INFO"},

@@ -40,20 +40,19 @@ Status NodePlace::WatchExecutor(ExecutorWatch& watch, const Result<pid_t>& execu
 asio::awaitable<Status> NodePlace::Join(std::function<bool()> over) {
   // Before connecting: the coordinator closes connections that don't register soon, and a cluster
   // that is just ending may hold the GPUs for longer than that.
-  report_.Enter(NodeState::kStarting, "taking ports and GPUs");
-  const Status took = co_await TakeFromHost(over);
+  report_.Enter(NodeState::kStarting, "taking GPUs");
+  step_ = "take GPUs";
+  const Status took = co_await TakeGpusOfHost(over);
   if (over()) co_return took;
-  const std::string taking = step_;
 
   report_.Enter(NodeState::kStarting, "connecting to the coordinator");
-  step_ = "connect to the coordinator";
-  Status connected = co_await Connect();
-  if (!took.ok()) {
-    // The first failure is the one to tell; a coordinator that is there gets the registration too.
-    step_ = taking;
-    co_return took;
-  }
-  if (!connected.ok() || over()) co_return connected;
+  if (took.ok()) step_ = "connect to the coordinator";
+  const Status connected = co_await Connect();
+  // The first failure is the one to tell; a coordinator that is there gets the registration too.
+  Status ready = took.ok() ? connected : took;
+  if (ready.ok() && !over()) ready = TakePorts();
+  if (connected.ok()) Introduce();
+  if (!ready.ok() || over()) co_return ready;
 
   step_ = "register";
   report_.SendRegister();
@@ -61,16 +60,7 @@ asio::awaitable<Status> NodePlace::Join(std::function<bool()> over) {
   co_return Status::Ok();
 }
 
-asio::awaitable<Status> NodePlace::TakeFromHost(const std::function<bool()>& over) {
-  step_ = "take ports";
-  Result<PortRange> range = PortRange::Parse(order_.bootstrap.ports);
-  if (!range.ok()) co_return range.status();
-  for (std::optional<HeldPort>* held : {&port_, &tensor_port_}) {
-    Result<HeldPort> port = HeldPort::Bind(*range);
-    if (!port.ok()) co_return port.status();
-    *held = std::move(port).value();
-  }
-  step_ = "take GPUs";
+asio::awaitable<Status> NodePlace::TakeGpusOfHost(const std::function<bool()>& over) {
   Result<GpuLease> gpus = co_await TakeGpus(executor_, order_.bootstrap.gpus, inventory_, over);
   if (!gpus.ok()) co_return gpus.status();
   gpus_ = std::move(gpus).value();
@@ -107,6 +97,30 @@ asio::awaitable<Status> NodePlace::Connect() {
   }
   link_ = std::move(link).value();
   if (bootstrap.advertised_address.empty()) bootstrap.advertised_address = link_->local_address();
+  if (bootstrap.bind_address.empty()) bootstrap.bind_address = bootstrap.advertised_address;
+  co_return Status::Ok();
+}
+
+Status NodePlace::TakePorts() {
+  step_ = "take ports";
+  const AgentBootstrap& bootstrap = order_.bootstrap;
+  TFOS_ASSIGN_OR_RETURN(const PortRange range, PortRange::Parse(bootstrap.ports));
+  // For TensorFlow, whose servers listen on all addresses of their own accord.
+  TFOS_ASSIGN_OR_RETURN(port_, HeldPort::Bind(range));
+  Result<HeldPort> held = HeldPort::Bind(range, bootstrap.bind_address);
+  if (!held.ok() && bootstrap.bind_address == bootstrap.advertised_address) {
+    return held.status().Annotate(
+        fmt::format("listen on {}, where others reach node {} (spark.tfos.node.bindAddress is "
+                    "advertised): if host {} does not have that address, set it to all",
+                    bootstrap.bind_address, bootstrap.node_id, host_));
+  }
+  if (!held.ok()) return held.status();
+  tensor_port_ = std::move(held).value();
+  return {};
+}
+
+void NodePlace::Introduce() {
+  const AgentBootstrap& bootstrap = order_.bootstrap;
   report_.ConnectTo(*link_,
                     Register{
                         .node_id = bootstrap.node_id,
@@ -118,7 +132,6 @@ asio::awaitable<Status> NodePlace::Connect() {
                         .executor_id = bootstrap.executor_id,
                         .gpus = gpus_.has_value() ? gpus_->indices() : std::vector<std::string>(),
                     });
-  co_return Status::Ok();
 }
 
 NodeProcess::Options NodePlace::OptionsOfNode(const StartNode& start) {
@@ -149,6 +162,7 @@ NodeProcess::Options NodePlace::OptionsOfNode(const StartNode& start) {
       .port_fd = port_->fd(),
       .tensor_port_fd = tensor_port_->fd(),
       .address = bootstrap.advertised_address,
+      .bind_address = bootstrap.bind_address,
       .host = host_,
       .gpus = gpus(),
       .gpu_fraction = bootstrap.gpus.fraction,

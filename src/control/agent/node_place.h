@@ -66,8 +66,12 @@ class NodePlace {
   void ReleasePorts();
 
  private:
-  boost::asio::awaitable<Status> TakeFromHost(const std::function<bool()>& over);
+  boost::asio::awaitable<Status> TakeGpusOfHost(const std::function<bool()>& over);
   boost::asio::awaitable<Status> Connect();
+  /// At the addresses that the connection has shown.
+  Status TakePorts();
+  /// From then on the coordinator hears of the node.
+  void Introduce();
 
   boost::asio::any_io_executor executor_;
   const std::string host_;

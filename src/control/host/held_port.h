@@ -2,6 +2,7 @@
 #define TFOS_CONTROL_HOST_HELD_PORT_H_
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/process/unique_fd.h"
@@ -19,7 +20,7 @@ struct PortRange {
 };
 
 /// A TCP port that is kept for a process that will listen on it later. It is bound and does not
-/// listen, also for IPv6 where the host has it, and open to sharing (SO_REUSEPORT). So a server of
+/// listen, and open to sharing (SO_REUSEPORT). So a server of
 /// the same user that sets SO_REUSEPORT too can bind it while it is still held. Nobody else can,
 /// and no second HeldPort.
 ///
@@ -27,9 +28,10 @@ struct PortRange {
 /// that inherited the descriptor has closed it. Close-on-exec.
 class HeldPort {
  public:
-  /// The first free port of `range`; one on which only closed connections linger (TIME_WAIT) is
-  /// free. When all are taken: retry-later, naming the range.
-  static Result<HeldPort> Bind(PortRange range);
+  /// The first free port of `range` at a numeric `address`; "0.0.0.0" and "::" are all of the
+  /// host's, those of IPv6 included where the host has IPv6. A port on which only closed connections
+  /// linger (TIME_WAIT) is free. When all are taken: retry-later, naming the range.
+  static Result<HeldPort> Bind(PortRange range, const std::string& address = "0.0.0.0");
 
   std::uint16_t port() const { return port_; }
   int fd() const { return fd_.get(); }

@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 namespace tfos::control {
 namespace {
 
@@ -130,6 +132,13 @@ bool ServerOfIpv6CanListen(std::uint16_t port, bool share) {
          ::listen(fd.get(), 1) == 0;
 }
 
+bool ConnectsTo(const char* host, std::uint16_t port) {
+  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = AddressOf(port);
+  EXPECT_EQ(::inet_pton(AF_INET, host, &address.sin_addr), 1);
+  return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+}
+
 bool AcceptsOverIpv6(std::uint16_t port) {
   const UniqueFd fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in6 address{};
@@ -148,11 +157,25 @@ TEST(HeldPortTest, IsHeldForBothKindsOfAddresses) {
   EXPECT_EQ(ServerOfIpv6CanListen(held->port(), /*share=*/true), has_ipv6);
   ASSERT_EQ(::listen(held->fd(), 1), 0);
   EXPECT_EQ(AcceptsOverIpv6(held->port()), has_ipv6);
-  const UniqueFd four(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address4 = AddressOf(held->port());
-  address4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(::connect(four.get(), reinterpret_cast<const sockaddr*>(&address4), sizeof(address4)),
-            0);
+  EXPECT_TRUE(ConnectsTo("127.0.0.1", held->port()));
+}
+
+TEST(HeldPortTest, OneAddressLeavesTheOthersOfTheHostAlone) {
+  auto held = HeldPort::Bind({}, "127.0.0.1");
+  ASSERT_TRUE(held.ok()) << held.status().ToString();
+  const auto range = PortRange{held->port(), held->port()};
+  EXPECT_FALSE(HeldPort::Bind(range, "127.0.0.1").ok());
+  EXPECT_FALSE(HeldPort::Bind(range).ok());
+  EXPECT_TRUE(HeldPort::Bind(range, "127.0.0.2").ok());
+  ASSERT_EQ(::listen(held->fd(), 1), 0);
+  EXPECT_TRUE(ConnectsTo("127.0.0.1", held->port()));
+  EXPECT_FALSE(ConnectsTo("127.0.0.2", held->port()));
+}
+
+TEST(HeldPortTest, AnAddressOfAnotherHostIsAnError) {
+  const auto held = HeldPort::Bind({}, "192.0.2.1");  // of RFC 5737: nobody has it
+  ASSERT_FALSE(held.ok());
+  EXPECT_EQ(held.status().code().value(), EADDRNOTAVAIL) << held.status().ToString();
 }
 
 TEST(HeldPortTest, IsFreeAgainAfterwards) {

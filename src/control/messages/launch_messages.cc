@@ -36,6 +36,7 @@ void Describe(F& f, M& m) {
   f.RequiredBytes("cwd", m.cwd);
   f.RequiredBytes("environment", m.environment);
   f.Required("advertised_address", m.advertised_address);
+  f.Required("bind_address", m.bind_address);
   f.Required("ports", m.ports);
   f.Required("gpus", m.gpus);
   f.Required("log_level", m.log_level);

@@ -56,7 +56,8 @@ struct AgentBootstrap {
   std::string cwd;
   /// All of the node's, each as `NAME=value`. As `python`, `cwd` and `tensorboard` bytes, not text.
   std::vector<std::string> environment;
-  std::string advertised_address;
+  std::string advertised_address;  ///< Empty: the one from which it reaches the coordinator.
+  std::string bind_address;        ///< Of its feed and tensors. Empty: the advertised one.
   std::string ports;
   GpuRequest gpus;
   std::string log_level;

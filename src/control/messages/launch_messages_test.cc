@@ -11,7 +11,7 @@ std::vector<std::string> Examples<LaunchMessage>() {
           "keys":{"join":"TOKEN","feed":"TOKEN","tensors":"TOKEN","parameters":"TOKEN"},
           "coordinator":{"address":"10.0.0.5","port":1},"node_id":0,"executor_id":"0",
           "watch_pid":1234,"python":["python3"],"cwd":"/\u00ff","environment":["A=b\u00e9","C="],
-          "advertised_address":"","ports":"0",
+          "advertised_address":"","bind_address":"","ports":"0",
           "gpus":{"assigned":["0"],"count":1,"fraction":0.5,"of_executor":["0","1"],"may_share":true},"log_level":"INFO",
           "node":{"x":[1]},"result_fd":7,"tensorboard":["tb"],"registration_timeout_ms":1,
           "heartbeat_interval_ms":1,"heartbeat_timeout_ms":1,"answer_timeout_ms":1,"payload_bytes":3})",

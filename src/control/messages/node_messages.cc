@@ -31,6 +31,7 @@ void Describe(F& f, M& m) {
   f.Required("port_fd", m.port_fd, JsonRange{-1});
   f.Required("tensor_port_fd", m.tensor_port_fd, JsonRange{-1});
   f.Required("address", m.address);
+  f.Required("bind_address", m.bind_address);
   f.Required("host", m.host);
   f.Required("gpus", m.gpus);
   f.Required("gpu_fraction", m.gpu_fraction);

@@ -47,7 +47,8 @@ struct NodeBootstrap {
   int port = 0;
   int port_fd = -1;
   int tensor_port_fd = -1;
-  std::string address;
+  std::string address;       ///< Where others reach it.
+  std::string bind_address;  ///< Of its feed: that, or 0.0.0.0 for all of the host's.
   std::string host;
   std::vector<std::string> gpus;
   double gpu_fraction = 0.0;

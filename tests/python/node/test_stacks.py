@@ -51,6 +51,7 @@ _BOOTSTRAP = {
     "port_fd": -1,
     "tensor_port_fd": -1,
     "address": "",
+    "bind_address": "",
     "host": "",
     "gpus": [],
     "gpu_fraction": 0.0,

@@ -31,6 +31,7 @@ PLAN = launch.LaunchPlan(
     heartbeat_timeout_ms=1000,
     answer_timeout_ms=0,
     advertised_address="",
+    bind_address="0.0.0.0",
     ports="0",
     python="",
     keep_omp_num_threads=False,
