@@ -67,7 +67,7 @@ GROUPS = {
     },
     "spark": {
         "Spark's kill of the executor": Way("executor of Spark", loses=True),
-        "Spark's kill of a task": Way("task"),
+        "Spark's kill of a task": Way("task", loses=True),
     },
 }
 FAILURES = {what: way for group in GROUPS.values() for what, way in group.items()}
