@@ -9,6 +9,7 @@ import os
 from tfos.cluster import start
 from tfos.cluster.plan import ClusterRequest
 from tfos.errors import BadInputError
+from tfos.spark import sources
 
 from . import TFSparkNode, reservation
 
@@ -135,7 +136,7 @@ class TFCluster:
 
     def train(self, dataRDD, num_epochs=0, feed_timeout=600, qname="input"):
         """Feeds an RDD (or DataFrame) ``num_epochs`` times, or every RDD of a DStream once."""
-        is_stream = hasattr(dataRDD, "foreachRDD")
+        is_stream = sources.is_stream(dataRDD)
         epochs = 1 if is_stream else num_epochs or DEFAULT_EPOCHS
         self.cluster.train(dataRDD, epochs=epochs, feed_timeout=feed_timeout, queue=qname)
 

@@ -40,6 +40,7 @@ from tfos.mlflow.driver import TrackedRun
 from tfos.node_status import NodeStatus
 from tfos.spark.connect import ConnectContext
 from tfos.spark.jobs import SparkJobs
+from tfos.spark.sources import is_frame, is_rdd
 
 #: For TensorBoard to import what it needs on a busy host.
 _TENSORBOARD_SECONDS = 300.0
@@ -245,10 +246,10 @@ class Cluster:
         self._check_feedable(queue)
         self._show_progress.expect_inference()
         self._feed.learn_schema(data)
-        if hasattr(data, "mapInArrow"):
+        if is_frame(data):
             wanted = frames.plan_inference(data, schema, keys, decimals)
             return self._feed.infer_frame(wanted, feed_timeout, queue, decimals)
-        if not hasattr(data, "mapPartitionsWithIndex"):
+        if not is_rdd(data):
             raise BadInputError(
                 f"inference takes a DataFrame or an RDD of Spark, not {kind_of(data)}; "
                 "spark.createDataFrame makes a DataFrame of a list, sc.parallelize an RDD"

@@ -17,6 +17,7 @@ from tfos.feed.plan import Replay
 from tfos.feed.shuffling import partitions_of
 from tfos.spark import row_order
 from tfos.spark.connect import is_connect
+from tfos.spark.sources import is_frame, is_rdd, is_stream
 
 #: Nodes hand out cached rows for so many epochs more (src/feed/queue/epochs.cc).
 _MOST_REPLAYS = 1 << 16
@@ -93,19 +94,17 @@ def plan_training(
     queue, *_ = sources
     data, *others = sources.values()
     for source in sources.values():
-        if not any(
-            hasattr(source, name) for name in ("foreachRDD", "mapInArrow", "getNumPartitions")
-        ):
+        if not (is_frame(source) or is_rdd(source) or is_stream(source)):
             raise BadInputError(
                 f"train takes a DataFrame, an RDD or a DStream of Spark, not {kind_of(source)}; "
                 "spark.createDataFrame makes a DataFrame of a list, sc.parallelize an RDD"
             )
-    is_stream = any(hasattr(source, "foreachRDD") for source in sources.values())
-    if is_stream and (epochs > 1 or others or shuffle is not False or cache):
+    endless = any(is_stream(source) for source in sources.values())
+    if endless and (epochs > 1 or others or shuffle is not False or cache):
         raise BadInputError(
             "a DStream has no end: it can't be combined with epochs, validation, shuffle or cache"
         )
-    if is_stream and resumption:
+    if endless and resumption:
         raise BadInputError("resume: a DStream has no epochs, so none of them can be done")
     for other in others:
         _check_alike(data, other)
@@ -147,7 +146,7 @@ def _why_anew(position: Position, data: Any, shuffle: bool | int, nodes_keep: bo
             "they come in the same order again. Sort them by a key that is different in each row, "
             "or read them from a file"
         )
-    if hasattr(data, "getNumPartitions"):
+    if is_rdd(data):
         partitions = data.getNumPartitions()
     elif is_connect(data.sparkSession):  # It does not tell before the rows were fed.
         return ""
@@ -160,12 +159,12 @@ def _why_anew(position: Position, data: Any, shuffle: bool | int, nodes_keep: bo
 
 def _check_alike(data: Any, validation: Any) -> None:
     """The program learns from the first rows of ``data`` what those of ``validation`` hold."""
-    if hasattr(data, "mapInArrow") != hasattr(validation, "mapInArrow"):
+    if is_frame(data) != is_frame(validation):
         raise BadInputError(
             "data and validation must both be DataFrames or both be RDDs, as their rows must "
             f"look alike: they are {type(data).__name__} and {type(validation).__name__}"
         )
-    if not hasattr(data, "mapInArrow"):
+    if not is_frame(data):
         return
     ours, theirs = (
         [(f.name, f.dataType.simpleString()) for f in frame.schema] for frame in (data, validation)

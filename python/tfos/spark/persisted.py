@@ -6,6 +6,8 @@ from typing import Any
 
 from pyspark import StorageLevel
 
+from tfos.spark.sources import is_frame
+
 #: By what ``Cluster.train(cache=...)`` says.
 _LEVELS = {"memory": StorageLevel.MEMORY_AND_DISK, "disk": StorageLevel.DISK_ONLY}
 
@@ -21,4 +23,4 @@ def keep(data: Any, cache: str) -> bool:
 
 def level_of(data: Any) -> StorageLevel:
     """How Spark keeps a DataFrame's or RDD's rows."""
-    return data.storageLevel if hasattr(data, "storageLevel") else data.getStorageLevel()
+    return data.storageLevel if is_frame(data) else data.getStorageLevel()

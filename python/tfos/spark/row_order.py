@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from tfos.spark.connect import is_connect
+from tfos.spark.sources import is_frame
 
 #: Above these, rows come in an order of their own.
 _ORDERED = re.compile(r"\bSort \[|\bInMemoryTableScan\b|\bTakeOrderedAndProject\b")
@@ -20,7 +21,7 @@ def may_change(data: Any) -> bool:
     """Whether the rows of an RDD or DataFrame may come in another order, or with other values, when
     a partition is computed again: as Spark says, and as far as it knows. It does not know that a
     function sorts. What is kept, cached or as a checkpoint, stays as it is."""
-    if hasattr(data, "mapInArrow"):
+    if is_frame(data):
         return not is_connect(data.sparkSession) and _frame_may_change(data)
     if data.is_cached or data.is_checkpointed:
         return False

@@ -1,4 +1,8 @@
-"""What the rows are called that a program gives to Spark jobs of tfos, for Spark's pages."""
+"""What a program gives to Spark jobs of tfos as rows: of which kind it is, and what it is called.
+
+The type tells the kind. An object would not do: what is no method of a DataFrame may be a column,
+and from Spark 4.2 on one of Spark Connect has a column of any name until somebody looks.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +23,26 @@ _BRANCH = re.compile(r"^[\s:]*:-", re.MULTILINE)
 _LONGEST = 60
 
 
+def is_frame(data: Any) -> bool:
+    """Whether it is a DataFrame."""
+    return hasattr(type(data), "mapInArrow")
+
+
+def is_rdd(data: Any) -> bool:
+    """Whether it is an RDD."""
+    return hasattr(type(data), "getNumPartitions")
+
+
+def is_stream(data: Any) -> bool:
+    """Whether it is a DStream."""
+    return hasattr(type(data), "foreachRDD")
+
+
 def name_of(data: Any, otherwise: str) -> str:
     """The name of an RDD, or that of the one table or view that a DataFrame is made of, or that its
     ``alias`` has given it. ``otherwise``: for what has no name, or several. Nothing runs for it."""
     try:
-        name = _of_frame(data) if hasattr(data, "mapInArrow") else _of_rdd(data)
+        name = _of_frame(data) if is_frame(data) else _of_rdd(data)
     except Exception:  # Spark's internals: a title is worth less than the training.
         logger.debug("the rows have no name on Spark's pages", exc_info=True)
         name = ""
@@ -43,6 +62,6 @@ def _of_frame(frame: Any) -> str:
 def _of_rdd(rdd: Any) -> str:
     # To ask one that Python computes would have Spark prepare that already. A stream has no name.
     unasked = isinstance(rdd, PipelinedRDD) and rdd._jrdd_val is None
-    if unasked or not hasattr(rdd, "name"):
+    if unasked or not is_rdd(rdd):
         return ""
     return str(rdd.name() or "").rstrip("/").rpartition("/")[2]  # Of files, it is their path.

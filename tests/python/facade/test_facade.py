@@ -224,7 +224,10 @@ def test_shutdown_waits_three_days_and_for_ever_on_demand(cluster):
 
 
 def test_every_rdd_of_a_stream_is_fed_once(cluster):
-    stream = SimpleNamespace(foreachRDD=None)
+    class Stream:
+        def foreachRDD(self, feed): ...
+
+    stream = Stream()
     cluster.train(stream, 5)
     cluster.cluster.train.assert_called_once_with(stream, epochs=1, feed_timeout=600, queue="input")
 

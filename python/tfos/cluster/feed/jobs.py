@@ -12,7 +12,7 @@ from typing import Any
 from tfos.cluster.coordinator import FINAL_STATES, Coordinator
 from tfos.cluster.feed.plans import fed_nodes
 from tfos.errors import NodeFailedError, NodeLostError, TfosError
-from tfos.spark import failures, persisted, source_names
+from tfos.spark import failures, persisted, sources
 from tfos.spark.jobs import SparkJobs
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class FeedJobs:
 
     def name_of(self, source: Any) -> str:
         """What Spark's pages call the rows."""
-        return source_names.name_of(source, self.spark_context.appName)
+        return sources.name_of(source, self.spark_context.appName)
 
     def ask(self, kind: str, doing: str, question: Callable[[], Any]) -> Any:
         """The answer to ``question()``, or the cluster's failure, should that come first. pyspark

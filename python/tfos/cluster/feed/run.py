@@ -23,6 +23,7 @@ from tfos.feed.plan import FeedPlan
 from tfos.feed.tasks import ArrowTrainFeeder, TrainFeeder
 from tfos.settings import Settings
 from tfos.spark import arrow_types, jar, row_order
+from tfos.spark.sources import is_frame, is_stream
 
 logger = logging.getLogger(__name__)
 
@@ -118,7 +119,7 @@ class FeedRun:
         all; ``queue`` is the one that is trained on. Of a stream it returns at once."""
         with ExitStack() as block:
             block.enter_context(self._parts.queues.turn(sources))
-            if hasattr(sources[queue], "foreachRDD"):
+            if is_stream(sources[queue]):
                 self._follow(sources[queue], queue)
                 return
             if plan.kept_by_spark:
@@ -129,7 +130,7 @@ class FeedRun:
                     warn_of_order(source)
             feeds: dict[str, Callable[[int, Epoch], int]] = {
                 name: self._frame_feed(source)
-                if hasattr(source, "mapInArrow")
+                if is_frame(source)
                 else partial(self._feed_rdd, source)
                 for name, source in sources.items()
             }

@@ -6,7 +6,7 @@ import pytest
 
 import tfos
 from support.programs import nodes, training
-from tfos.spark.source_names import name_of
+from tfos.spark.sources import name_of
 
 
 def jobs_of(spark, cluster):
