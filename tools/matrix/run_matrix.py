@@ -6,13 +6,13 @@ writes docs/versions.md.
     python tools/matrix/run_matrix.py --short [--only spark-3.5.7]
 
 combinations.py says which versions run together. Each gets an environment in build/versions from
-PyPI. There matrix_program.py runs the cases twice, with the jar and without. On two versions of
-Spark the tests of programs for tensorflowonspark 2.2.5 run, too. Then feed_rates.py compares how
-fast each Spark feeds. `make test-matrix` runs all of it, which takes hours and downloads 4 GB. The
-page has the latest report of each combination, from found.json.
+PyPI. There matrix_program.py runs the cases twice, with the jar and without. On some versions of
+Spark the tests of programs for tensorflowonspark 2.2.5 run, too, and those of Spark Connect. Then
+feed_rates.py compares how fast each Spark feeds. `make test-matrix` runs all of it, which takes
+hours and downloads 4 GB. The page has the latest report of each combination, from found.json.
 
 --short: the versions of Spark that `make test` does not use, each with a few cases and
-the jar. It writes no page.
+the jar, one without it, and of Spark Connect. It writes no page.
 """
 
 import argparse
@@ -29,12 +29,10 @@ import combinations
 import environments
 import feed_rates
 import matrix_page
-from combinations import Combination
+from combinations import Combination, Suite
 from environments import FOLDER, ROOT
 
 PROGRAM = ROOT / "tools" / "matrix" / "matrix_program.py"
-#: Tests of what programs for tensorflowonspark 2.2.5 do, and a whole such program.
-OLD_PROGRAMS = ("tests/python/facade", "tests/python/walkthroughs/test_conversion.py")
 TIMEOUT_SECONDS = 3600
 #: JVMs of cases end before it pays to compile the same code better.
 SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -48,8 +46,9 @@ WITH_JAR = (
     "old_programs",
     "format_tfrecord",
 )
-SHORT = ("feed_dataframe", "fit")
-STEPS = ("cases", "programs", "rates")
+#: What a short run does: cases, with the jar and without it.
+SHORT = {True: ("feed_dataframe", "fit"), False: ("format_tfrecord",)}
+STEPS = ("cases", *(suite.name for suite in combinations.SUITES), "rates")
 
 
 def main():
@@ -83,18 +82,20 @@ def short(options):
         raise ValueError(f"--short is for other versions of Spark, and {options.only} is none")
 
     def run(combination):
-        return try_cases(combination, with_jar=True, cases=SHORT)
+        reports = {}
+        for with_jar, cases in SHORT.items():
+            file = matrix_page.cases_file(combination, with_jar)
+            reports[file.stem] = try_cases(combination, with_jar=with_jar, cases=cases)
+        for suite in combinations.SUITES:
+            if suite.short and combination in suite.combinations:
+                file = matrix_page.suite_file(combination, suite)
+                reports[file.stem] = try_tests(combination, suite, suite.short)
+        return reports
 
     with ThreadPoolExecutor(options.jobs) as pool:
-        reports = list(pool.map(run, chosen))
-    failed = [
-        f"{combination.title}: {case}: {text}"
-        for combination, report in zip(chosen, reports, strict=True)
-        for case, text in report["cases"].items()
-        if text != "ok"
-    ]
-    count = sum(len(report["cases"]) for report in reports)
-    print("\n".join([*failed, f"{len(failed)} of {count} cases failed"]))
+        reports = {name: report for each in pool.map(run, chosen) for name, report in each.items()}
+    failed = matrix_page.failures(reports)
+    print("\n".join([*failed, f"{len(failed)} failures of {', '.join(reports)}"]))
     return 1 if failed else 0
 
 
@@ -111,8 +112,10 @@ def whole(options):
                 report = try_cases(combination, with_jar=with_jar, cases=cases or every)
                 if not cases:
                     matrix_page.keep(matrix_page.cases_file(combination, with_jar), report)
-        if "programs" in steps and combination in combinations.OF_OLD_PROGRAMS:
-            try_old_programs(combination)
+        for suite in combinations.SUITES:
+            if suite.name in steps and combination in suite.combinations:
+                report = try_tests(combination, suite, suite.tests)
+                matrix_page.keep(matrix_page.suite_file(combination, suite), report)
 
     with ThreadPoolExecutor(options.jobs) as pool:
         ended = [(combination, pool.submit(run, combination)) for combination in chosen]
@@ -142,14 +145,14 @@ def try_cases(combination: Combination, *, with_jar: bool, cases: tuple[str, ...
     return run(combination, title, command, results)
 
 
-def try_old_programs(combination: Combination):
-    """Runs the tests of old programs; how many passed, and which did not."""
-    results = matrix_page.programs_file(combination)
+def try_tests(combination: Combination, suite: Suite, chosen: tuple[str, ...]):
+    """Runs chosen tests of a suite; how many passed, and which did not."""
+    results = matrix_page.suite_file(combination, suite)
     tests = results.with_suffix(".xml")
     tests.unlink(missing_ok=True)
-    command = ["-m", "pytest", "-q", f"--junitxml={tests}", *OLD_PROGRAMS]
+    command = ["-m", "pytest", "-q", f"--junitxml={tests}", *chosen]
     log = results.with_suffix(".log")
-    title = f"{combination.title}, programs for tensorflowonspark 2.2.5"
+    title = f"{combination.title}, {suite.title}"
     print(f"{title}: {log}", flush=True)
     follow(combination, title, command, log, lines=False)
     if not tests.exists():
@@ -166,7 +169,7 @@ def try_old_programs(combination: Combination):
         "failed": failed,
     }
     print(f"{title}: {report['passed']} passed, {len(failed)} failed", flush=True)
-    matrix_page.keep(results, report)
+    return report
 
 
 def compare_rates(combination: Combination):

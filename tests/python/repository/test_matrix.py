@@ -81,7 +81,8 @@ def test_what_is_not_as_it_should_be_is_named():
 def test_each_case_is_on_the_page():
     assert set(matrix_page.SHOWN) == set(matrix_program.CASES)
     assert set(run_matrix.WITH_JAR) <= set(matrix_program.CASES)
-    assert set(run_matrix.SHORT) <= set(run_matrix.WITH_JAR)
+    assert set(run_matrix.SHORT[True]) <= set(run_matrix.WITH_JAR)
+    assert set(run_matrix.SHORT[False]) <= set(matrix_program.CASES)
     for case in matrix_program.CASES:
         assert callable(getattr(matrix_program.Cases, case))
 
@@ -102,6 +103,8 @@ def test_the_page_says_what_was_not_run():
     assert "How fast they feed" not in matrix_page.page(without_rates)
     _, programs = section(page, "Programs for tensorflowonspark 2.2.5")
     assert programs == "Spark 4.3.0"
+    _, connect = section(page, "Spark Connect")
+    assert connect == "Spark 4.0.1, Spark 4.2.1, Spark 4.3.0"
 
 
 def test_the_committed_page_is_made_of_the_reports():
@@ -142,11 +145,12 @@ def test_no_version_is_much_slower_without_a_reason_beside_it():
             assert ratio >= matrix_page.LEAST_RATE or reason
 
 
-def test_the_committed_page_has_no_old_program_that_fails():
-    programs, missing = section(PAGE, "Programs for tensorflowonspark 2.2.5")
-    for combination in combinations.OF_OLD_PROGRAMS:
+@pytest.mark.parametrize("suite", combinations.SUITES, ids=lambda suite: suite.name)
+def test_the_committed_page_has_no_test_that_fails(suite):
+    tests, missing = section(PAGE, suite.title[0].upper() + suite.title[1:])
+    for combination in suite.combinations:
         row = rf"^\| {combination.title} \| [\d-]+ \| \d\d+ \| 0 \|$"
-        assert combination.title in missing or re.search(row, programs, re.MULTILINE)
+        assert combination.title in missing or re.search(row, tests, re.MULTILINE)
 
 
 def test_the_default_spark_is_the_one_of_the_environment():
