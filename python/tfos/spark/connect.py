@@ -215,6 +215,7 @@ class ConnectTasks:
             executor.SameVersion(_NumberedTask(task)), _RESULT, profile=profile
         )
         self._level: StorageLevel | None = None
+        self._kept: Any = None  # Its end tells the server to let go.
 
     def persist(self, level: StorageLevel) -> ConnectTasks:
         """Has Spark keep what the tasks yield on their executors, from when they are collected. So
@@ -231,21 +232,23 @@ class ConnectTasks:
         They count as idle once the server has forgotten the plan, of which it keeps the last 16 of
         a session, and has collected garbage, as it does every 30 minutes at least."""
         self._level = None
-        _soon("tfos-connect-release", self._drop)
+        _soon("tfos-connect-release", self._let_go)
 
     def collect(self) -> list[tuple[int, bytes | None]]:
         """Runs the tasks, and returns all that they yield: numbers, each with bytes or None."""
-        results = self._results
-        if self._level is not None:
+        results, level = self._results, self._level
+        if level is not None:
             # Not eager: that would be a job of its own, and this one would not have the profile.
-            self._results = results = results.localCheckpoint(False, self._level)
+            self._kept = results = results.localCheckpoint(False, level)
+            if self._level is None:  # `unpersist` came meanwhile, and may have found nothing yet.
+                self._kept = None
         return [
             (row.number, None if row.result is None else bytes(row.result))
             for row in results.collect()
         ]
 
-    def _drop(self) -> None:
-        self._results = None  # Its end tells the server.
+    def _let_go(self) -> None:
+        self._kept = None
 
 
 class ConnectJobGroup:
@@ -302,7 +305,7 @@ def _soon(name: str, function: Callable[[], None]) -> threading.Thread:
         thread.start()
     except RuntimeError:  # The interpreter ends, and starts no threads any more.
         function()
-        return threading.current_thread()  # It lives on, so once is enough.
+        return threading.current_thread()  # It lives on, so who looks does not call again.
     return thread
 
 

@@ -6,16 +6,19 @@ import importlib
 import sys
 import threading
 import types
+import weakref
 
 import pyspark.sql
 import pytest
+from pyspark import StorageLevel
 
 import tfos
 from support.spark.fake import FakeSparkContext, fake_session
+from support.waiting import BOUND_SECONDS
 from tfos import parallel, util
 from tfos.errors import BadInputError, TfosError
 from tfos.records.spark import sessions
-from tfos.spark.connect import ConnectContext, ConnectJobGroup
+from tfos.spark.connect import ConnectContext, ConnectJobGroup, ConnectTasks
 
 
 class ConnectSession:
@@ -144,6 +147,52 @@ def test_where_no_thread_starts_jobs_are_cancelled_once(monkeypatch):
     group.cancel()
     group.cancel()
     assert cancelled == ["jobs"]
+
+
+class Results:
+    """Those of tasks. A server keeps them until its client has none of these any more."""
+
+    def collect(self):
+        return [types.SimpleNamespace(number=0, result=None)]
+
+
+class Holder(Server):
+    """A server that may keep the results of tasks. It calls ``meanwhile`` before it does."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = weakref.WeakSet()
+
+    def collect(self):
+        return Results().collect()
+
+    def localCheckpoint(self, _eager, _level):
+        self.meanwhile()
+        results = Results()
+        self.kept.add(results)
+        return results
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile", "afterwards"])
+def test_executors_are_let_go_whenever_that_is_said(when):
+    """As where Ctrl-C comes while the tasks begin."""
+    server = Holder()
+    tasks = ConnectTasks(server, print, [0]).persist(StorageLevel.MEMORY_AND_DISK)
+
+    def let_go():
+        tasks.unpersist()
+        for thread in threading.enumerate():
+            if thread.name == "tfos-connect-release":
+                thread.join(BOUND_SECONDS)
+
+    server.meanwhile = let_go if when == "meanwhile" else lambda: None
+    if when == "before":
+        let_go()
+    assert tasks.collect() == [(0, None)]
+    assert len(server.kept) == (when == "afterwards")
+    if when == "afterwards":
+        let_go()
+    assert len(server.kept) == 0
 
 
 def test_executors_without_tfos_are_named_by_what_to_do():
