@@ -33,11 +33,12 @@ HARD = [
 PROGRAM = '#include <stdio.h>\nint main(int count, char** words) { char line[64]; return sprintf(line, "%s", words[count - 1]); }\n'
 
 
-def build(folder, *flags, program=PROGRAM):
+def build(folder, *flags, program=PROGRAM, libraries=()):
     source = folder / "program.c"
     source.write_text(program)
     path = folder / "program"
-    subprocess.run(["gcc", *flags, "-o", path, source], check=True, capture_output=True)
+    command = ["gcc", *flags, "-o", path, source, *libraries]
+    subprocess.run(command, check=True, capture_output=True)
     return path
 
 
@@ -75,7 +76,17 @@ def test_checks_of_indexes_are_found(tmp_path, checked):
 
 @pytest.mark.parametrize("checked", [True, False])
 def test_checks_of_buffers_are_found(tmp_path, checked):
-    path = build(tmp_path, "-O2", *(["-D_FORTIFY_SOURCE=2"] if checked else []))
+    program = (
+        "#include <openssl/ssl.h>\n#include <stdio.h>\n"
+        "int main(int count, char** words) {\n"
+        "  char line[64];\n"
+        '  return snprintf(line, count, "%s", words[0]) + SSL_do_handshake(SSL_new(NULL));\n'
+        "}\n"
+    )
+    own = "-D_FORTIFY_SOURCE=2" if checked else "-U_FORTIFY_SOURCE"
+    # It has OpenSSL in it, as tfos does. Debian always builds that with these checks.
+    path = build(tmp_path, "-O2", own, program=program, libraries=("-l:libssl.a", "-l:libcrypto.a"))
+    assert "__memcpy_chk" in hardening.readelf("--dyn-syms", path)
     missing = "checks of the C library's buffers (_FORTIFY_SOURCE)" in hardening.unchecked(path)
     assert missing != checked
 
