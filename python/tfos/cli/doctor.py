@@ -67,7 +67,7 @@ def all_checks(
         check_tfos(),
         check_extension(),
         check_executable(),
-        check_jar(version_of),
+        check_jar(version_of, spark),
         check_spark(version_of, spark),
         check_rpc_of_defaults(environ, version_of),
         check_hadoop_client(),
@@ -113,7 +113,7 @@ def check_executable() -> Check:
         return Check(FAIL, "tfos executable", str(error), _INSTALL_THE_WHEEL)
 
 
-def check_jar(version_of: VersionOf) -> Check:
+def check_jar(version_of: VersionOf, home: Path | None) -> Check:
     from tfos.errors import TfosError
     from tfos.spark import jar
 
@@ -126,7 +126,7 @@ def check_jar(version_of: VersionOf) -> Check:
         path = jar.path()
     except TfosError as error:
         return Check(WARN, what, str(error), f"{without}build the wheel where Maven is installed")
-    spark = version_of("pyspark")
+    spark = (home and version_of_spark(home)) or version_of("pyspark")
     if spark and (reason := versions.why_not_spark(spark)):
         return Check(WARN, what, f"{path}: {reason}", f"{without}use such a Spark")
     return Check(OK, what, path)

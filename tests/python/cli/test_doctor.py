@@ -88,11 +88,16 @@ def test_spark_is_ok_from_the_oldest_tested_one(tmp_path, version, level):
     ("version", "level"),
     [("3.4.1", checks_of.WARN), ("3.5.1-amzn-0", checks_of.OK), ("5.0.0", checks_of.WARN)],
 )
-def test_a_spark_that_the_jar_does_not_fit_is_named(version, level):
-    check = doctor.check_jar(version_of(pyspark=version))
-    assert check.level == level
-    assert (f"needs Spark 3.5 or 4, and this is {version}" in check.found) == bool(check.advice)
-    assert doctor.check_jar(version_of(pyspark=None)).level == checks_of.OK
+def test_a_spark_that_the_jar_does_not_fit_is_named(tmp_path, version, level):
+    home = make_spark(tmp_path, f"spark-core_2.13-{version}.jar")
+    for check in (
+        doctor.check_jar(version_of(pyspark=version), None),
+        doctor.check_jar(version_of(pyspark=None), home),
+        doctor.check_jar(version_of(pyspark="4.1.4"), home),
+    ):
+        assert check.level == level
+        assert (f"needs Spark 3.5 or 4, and this is {version}" in check.found) == bool(check.advice)
+    assert doctor.check_jar(version_of(pyspark=None), None).level == checks_of.OK
 
 
 def test_versions_that_were_not_run_are_told_from_those_that_were(tmp_path):
