@@ -22,6 +22,6 @@ run_target() {
 }
 export -f run_target
 
-# It goes on after a target that fails, and fails then.
+# It goes on after a target that fails, and fails at its end.
 find fuzz/corpus -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | sort |
   xargs -P "$(nproc)" -I '{}' bash -c 'run_target "$@"' bash '{}' "$seconds"
