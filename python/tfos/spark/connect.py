@@ -229,8 +229,9 @@ class ConnectTasks:
     def unpersist(self) -> None:
         """Lets go of the executors, soon: a server that is gone is called again for minutes.
 
-        They count as idle once the server has forgotten the plan, of which it keeps the last 16 of
-        a session, and has collected garbage, as it does every 30 minutes at least."""
+        They count as idle once the server has forgotten the plan, and has collected garbage, as it
+        does every 30 minutes at least. Of a session it keeps the last plans, 32 in Spark 4.1
+        (spark.connect.session.planCache.maxSize)."""
         self._level = None
         _soon("tfos-connect-release", self._let_go)
 
