@@ -32,8 +32,8 @@ class UnboundSocket {
     // Of IPv6, those of IPv4 included. Without IPv6 in the kernel: of IPv4.
     TFOS_ASSIGN_OR_RETURN(opened.address_, NumericAddress(opened.is_all_ ? "::" : address, port));
     opened.fd_.Reset(opened.OpenOfFamily());
-    if (opened.is_all_ && (!opened.fd_.valid() ||
-                           !SetOption(opened.fd_.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0))) {
+    if (opened.is_all_ &&
+        (!opened.fd_.valid() || !SetOption(opened.fd_.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0))) {
       TFOS_RETURN_IF_ERROR(opened.FallBack());
     }
     if (!opened.fd_.valid()) return Status::FromErrno(errno, "create a TCP socket");

@@ -30,8 +30,8 @@ Result<TcpListener> ListenTcp(const std::string& address, std::uint16_t first, s
 /// Listens on a socket that somebody has bound, and makes it non-blocking. `what` follows "listen".
 Status ListenOn(int fd, std::string_view what);
 
-/// Binds `port` at a numeric `address`, as ListenTcp, and keeps it for a server that starts later and
-/// shares it (SO_REUSEPORT). It does not listen. A port on which only closed connections linger
+/// Binds `port` at a numeric `address`, as ListenTcp, and keeps it for a server that starts later
+/// and shares it (SO_REUSEPORT). It does not listen. A port on which only closed connections linger
 /// (TIME_WAIT) is free.
 /// Errors: EADDRINUSE, EACCES and the like as codes.
 Result<TcpListener> HoldTcpPort(const std::string& address, std::uint16_t port);

@@ -53,6 +53,20 @@ TEST_F(AgentCommandTest, ARefusedKeyIsExplained) {
   EXPECT_TRUE(agent_->AwaitEnd());
 }
 
+TEST_F(AgentCommandTest, AnAddressThatTheHostDoesNotHaveIsExplained) {
+  json bootstrap = Bootstrap("forever()");
+  bootstrap["advertised_address"] = "192.0.2.1";  // of RFC 5737: nobody has it
+  bootstrap["bind_address"] = "";
+  Launch(bootstrap);
+  const json failure = coordinator_.Await("failed")["failure"];
+  EXPECT_EQ(failure["step"], "take ports");
+  const std::string message = failure["message"];
+  EXPECT_THAT(message, HasSubstr("listen on 192.0.2.1, where others reach node 3"));
+  EXPECT_THAT(message, HasSubstr("spark.tfos.node.bindAddress"));
+  EXPECT_THAT(message, HasSubstr("Cannot assign requested address"));
+  EXPECT_TRUE(AgentEnds());
+}
+
 TEST_F(AgentCommandTest, WhatTheHostLacksIsToldToTheCoordinator) {
   json bootstrap = Bootstrap("forever()");
   bootstrap["gpus"] = {{"assigned", {"0"}}, {"count", 2}, {"fraction", 0.0}};

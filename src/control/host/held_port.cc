@@ -38,8 +38,7 @@ Result<PortRange> PortRange::Parse(std::string_view text) {
 Result<HeldPort> HeldPort::Bind(PortRange range, const std::string& address) {
   Status refused;
   for (unsigned port = range.first; port <= range.last; ++port) {
-    Result<net::TcpListener> held =
-        net::HoldTcpPort(address, static_cast<std::uint16_t>(port));
+    Result<net::TcpListener> held = net::HoldTcpPort(address, static_cast<std::uint16_t>(port));
     if (held.ok()) return HeldPort(std::move(held->fd), held->port);
     refused = held.status();
     const int error = refused.code().value();

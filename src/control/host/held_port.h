@@ -29,8 +29,8 @@ struct PortRange {
 class HeldPort {
  public:
   /// The first free port of `range` at a numeric `address`; "0.0.0.0" and "::" are all of the
-  /// host's, those of IPv6 included where the host has IPv6. A port on which only closed connections
-  /// linger (TIME_WAIT) is free. When all are taken: retry-later, naming the range.
+  /// host's, those of IPv6 included where the host has IPv6. A port on which only closed
+  /// connections linger (TIME_WAIT) is free. When all are taken: retry-later, naming the range.
   static Result<HeldPort> Bind(PortRange range, const std::string& address = "0.0.0.0");
 
   std::uint16_t port() const { return port_; }
