@@ -1,7 +1,7 @@
 """What a program gives to Spark jobs of tfos as rows: of which kind it is, and what it is called.
 
-The type tells the kind. An object would not do: what is no method of a DataFrame may be a column,
-and from Spark 4.2 on one of Spark Connect has a column of any name until somebody looks.
+The type tells the kind. That an object has a method tells nothing: it may be a column of that name.
+A DataFrame of Spark Connect has a column of any name from Spark 4.2 on, until somebody looks.
 """
 
 from __future__ import annotations
