@@ -35,6 +35,8 @@ DYNAMIC = {
     "spark.dynamicAllocation.minExecutors": "0",
     "spark.dynamicAllocation.maxExecutors": "2",
     "spark.dynamicAllocation.executorIdleTimeout": "30s",
+    # The next cluster waits for what the last one held, and this server has little garbage.
+    "spark.cleaner.periodicGC.interval": "1s",
 }
 
 
@@ -83,7 +85,6 @@ def test_nodes_hold_their_executors_and_give_them_back(tmp_path):
     conf = EXECUTORS | DYNAMIC
     conf["spark.dynamicAllocation.maxExecutors"] = str(WORKERS_TO_HOLD)
     conf["spark.dynamicAllocation.executorIdleTimeout"] = "2s"
-    conf["spark.cleaner.periodicGC.interval"] = "1s"  # A server that does little has no garbage.
     with workers_with_gpus(WORKERS_TO_HOLD, tmp_path) as workers:
         said = _run(workers.url, tmp_path, conf, "hold_executors")
     assert said("hold_executors") == {"result": None}
