@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
@@ -278,9 +277,11 @@ def test_what_is_left_of_a_call(spark):
 
 
 def test_a_stream_has_no_epochs_to_pass_over():
-    stream = SimpleNamespace(foreachRDD=None)
+    class Stream:
+        def foreachRDD(self, feed): ...
+
     with pytest.raises(BadInputError, match="a DStream has no epochs"):
-        plan_training({"input": stream}, 1, False, None, resumption=Resumption("", 0))
+        plan_training({"input": Stream()}, 1, False, None, resumption=Resumption("", 0))
 
 
 def test_checkpoints_that_cannot_be_read_start_nothing(spark, tmp_path):
